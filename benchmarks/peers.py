@@ -21,7 +21,7 @@ _SECONDS_TO_LEAVE = 30
 
 
 class ProgramFailedError(Exception):
-    """A measured program ended too early, or did something else than requested."""
+    """A measured program ended too early, or did not do what was requested."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class AssignmentFile(msgspec.Struct, frozen=True):
-    """The whole of the file that a job follows."""
+    """The whole file that a job follows."""
 
     epoch: int
     assignments: list[Share] = []
@@ -48,7 +48,7 @@ class PublishedAssignment(msgspec.Struct, frozen=True):
     epoch: int = 0
     assignments: list[Share] = []
     slices: list[str] = []
-    """ConfigMaps that hold the assignments if the status does not."""
+    """ConfigMaps that hold the assignments if these are too long for the status."""
 
 
 def make_file(status: GroupStatus, drain: Iterable[str]) -> AssignmentFile:

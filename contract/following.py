@@ -20,15 +20,15 @@ from contract.kinds.groups import OnOutage
 QueueT = TypeVar("QueueT", bound=Hashable)
 
 AUDIENCE = "evenkeel"
-"""Of the tokens with which pods ask."""
+"""The audience of the tokens that pods send with their requests."""
 FIRST_NUMBER = 1
 """The number of a session's first request."""
 MOST_HELD = 8192
 """Maximum number of entries in the list of held queues in a request."""
 MOST_REQUEST_BYTES = 1024 * 1024
-"""A longer request is refused. 8,192 entries with long names are shorter."""
+"""A request with a longer body is refused. MOST_HELD entries with long names are shorter."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading a document raises. The last two: it is not UTF-8, or nested too deeply."""
+"""Errors of reading a document. The last two mean: it is not UTF-8, or nested too deeply."""
 
 
 class Refusal(enum.Enum):
@@ -38,7 +38,8 @@ class Refusal(enum.Enum):
     """Another process with this member's name is alive. Send the request again later."""
     SESSION_OVER = "SessionOver"
     """
-    This session has ended, or the coordinator does not know it. Stop reading, and begin a new one.
+    This session has ended, or the coordinator does not know it. Stop reading, and begin a new
+    session.
     """
     STALE = "Stale"
     """A newer request of the same session arrived before this one. Ignore this answer."""
@@ -50,27 +51,30 @@ class Refusal(enum.Enum):
 
 class Denial(enum.Enum):
     """
-    Why a request does not reach the group's coordinator. The value is its name, as in `Refusal`.
+    Why a request does not reach the group's coordinator. Answers and metrics contain the value.
 
-    None of these ends a session. Ask again, at most every few seconds.
+    A denial does not end the session. Send the next request, at most once every few seconds.
     """
 
     FORBIDDEN = "Forbidden"
-    """The token is missing, has expired, is not for us, or is another one than the file's."""
+    """
+    The token is missing, has expired, has another audience, or differs from the token in the file
+    of `evenkeel run`.
+    """
     NOT_A_POD = "NotAPod"
     """The token is valid, but was issued for no pod."""
     ANOTHER_NAMESPACE = "AnotherNamespace"
-    """The token is of a pod in another namespace than the group's."""
+    """The token belongs to a pod outside the group's namespace."""
     ANOTHER_POD = "AnotherPod"
-    """The token is of another pod than the one that the path names."""
+    """The token belongs to a pod other than the one in the path."""
     NOT_SELECTED = "NotSelected"
-    """The labels of the pod are not those of the group's `members.selector`."""
+    """The group's `members.selector` does not select the pod, or is not set."""
     POD_UNSEEN = "PodUnseen"
     """The coordinator has not seen this pod yet, or has seen that it has ended."""
     REVIEW_UNAVAILABLE = "ReviewUnavailable"
     """The API server could not say whose token this is."""
     NOT_LEADING = "NotLeading"
-    """This process no longer leads; another one will."""
+    """This process no longer leads; another process will take over."""
     NO_SUCH_GROUP = "NoSuchGroup"
     """There is no such group, or its consumers are not members."""
     BAD_REQUEST = "BadRequest"
@@ -84,13 +88,13 @@ class Asked(Generic[QueueT]):
     """A request of a member."""
 
     session: str
-    """A random id of one life of the member."""
+    """The random id of the member's session."""
     number: int
     """The number of the request. It starts at FIRST_NUMBER in each session, and grows."""
     revision: int
     """The revision of the newest answer that the member has received; 0 before the first answer."""
     holds: frozenset[QueueT]
-    """Queues that the member reads, or of which messages may still be in flight."""
+    """Queues that the member reads, and queues whose messages may still be in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +113,14 @@ class Terms:
     session: float = 10.0
     """A session ends this long after its last request was received."""
     drain: float = 30.0
-    """How long a member may take to finish the messages in flight of a queue to release."""
+    """How long a member may take to finish a queue's messages in flight when it must release it."""
     on_outage: OnOutage = OnOutage.STOP
     """What a member does at the end of its session if no coordinator has answered."""
 
     @property
     def poll(self) -> float:
         """
-        How long the coordinator waits for news before it answers.
+        How long the coordinator waits for a change of the grants before it answers.
 
         A member counts its session from the last request that was answered. When the next answer
         arrives, that request may have been sent two polls ago. So two polls must be well within the
@@ -126,7 +130,7 @@ class Terms:
 
 
 class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
-    """RocketMQ's address and name of a group, and its filters."""
+    """The name servers of a group, its name in RocketMQ, and its filters."""
 
     group: str
     """Name of the group in RocketMQ."""
@@ -142,22 +146,23 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The body of `POST /v1/groups/<namespace>/<group>/members/<member>`."""
 
     session: Annotated[str, Meta(min_length=1, max_length=64)]
-    """A random id of one life of the member."""
+    """The random id of the member's session. The member chooses a new one for each session."""
     number: Annotated[int, Meta(ge=FIRST_NUMBER)]
     """The number of the request. It starts at 1 in each session, and grows."""
     revision: Annotated[int, Meta(ge=0)] = 0
     """The revision of the newest answer that the member has received; 0 before the first answer."""
     holds: Annotated[list[QueueIds], Meta(max_length=MOST_HELD)] = []
     """
-    Queues that the member reads, or of which messages may still be in flight. A new session holds
-    nothing.
+    Queues that the member reads, and queues whose messages may still be in flight. A new session
+    holds nothing.
     """
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 60.0
-    """How long to wait for news at most."""
+    """How long the coordinator may wait for a change of the grants before it answers."""
     client_id: Annotated[str, Meta(max_length=255)] = ""
     """
-    The member's id at the brokers, if it is one of RocketMQ's own consumers. Readers of the group
-    whose ids no member tells do not follow the assignment.
+    The member's client id at the brokers, if the member is one of RocketMQ's own consumers. The
+    operator reports clients of the group whose ids no member has sent: they do not follow the
+    assignment.
     """
 
 
@@ -165,15 +170,15 @@ class MemberAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """The body of an answer with grants. Its HTTP status is 200."""
 
     epoch: int
-    """The epoch of the published assignment that it follows."""
+    """The epoch of the published assignment that the grants follow."""
     revision: int
-    """It grows when the grants change."""
+    """The revision of the grants. It grows when they change."""
     grants: list[QueueIds]
     """The queues that the member may read from now on. Each answer replaces all older ones."""
     session_seconds: float
     """
-    The session ends this long after its last request was received. The member must count from when
-    it sent that request.
+    The session ends this long after its last request was received. The member must count from the
+    time when it sent that request.
     """
     drain_seconds: float
     """
@@ -181,8 +186,8 @@ class MemberAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """
     on_outage: OnOutage
     """
-    What the member does at the end of its session if no coordinator has answered: `Stop`, or go on
-    with what it holds.
+    What the member does at the end of its session if no coordinator has answered: `Stop` reading,
+    or `KeepReading` the queues that it holds.
     """
     source: GroupSource
     """Where the messages are, and which of them the group reads."""
@@ -192,6 +197,6 @@ class MemberRefusal(msgspec.Struct, frozen=True, rename="camel"):
     """The body of every answer that refuses a request."""
 
     reason: str
-    """Why, for programs. Each status has reasons of its own."""
+    """The reason in one word, for programs. A status can have several reasons."""
     message: str
-    """Why, for people."""
+    """The explanation, for people."""

@@ -79,8 +79,9 @@ def encode(job: JobFile) -> str:
     """
     Write the text of a job file, with sorted dictionaries and without fields at their default.
 
-    Drivers with an older image do not know new fields. msgspec itself leaves out a default only if
-    the value is the same object, which most numbers are not.
+    Drivers with an older image reject new fields, so a field that is not used must be left out.
+    msgspec itself leaves out a field only if its value and the default are the same object. Equal
+    numbers are often different objects.
     """
     document = _drop_defaults(job)
     return msgspec.json.format(msgspec.json.encode(document, order="deterministic")).decode()

@@ -1,1 +1,1 @@
-"""Which member of a group may read which queue now, so that no two members read one queue."""
+"""Decides which member of a group may read which queue now. No two members read the same queue."""

@@ -1,28 +1,29 @@
 """
-Grants the queues of one group. Pure: the caller tells the time and carries the answers.
+Grants the queues of one group. Pure: the caller passes in the time and sends the answers.
 
-*Who should read* is the published assignment: it names an owner for each queue. This decides only
-*who may read now*. A queue that must go from one member to another passes through three steps, each
-of which the member confirms by its next request:
+*Who should read* a queue is in the published assignment, which names an owner for each queue. This
+module decides only *who may read now*. A queue that must move from one member to another goes
+through three steps. The member concerned confirms each step with its next request:
 
-    granted to a  ->  leaving a: not in a's grants, but in what a may hold  ->  granted to b
+    granted to a  ->  leaving a: no longer in a's grants, but a may still hold it  ->  granted to b
 
 Why no two members ever hold one queue:
 
-- A queue is granted only if no live session may hold it. A session may hold what it was granted
-  until a request says that it has seen the withdrawal and no longer holds the queue.
+- A queue is granted only if no live session may hold it. A session may hold a granted queue until
+  a request says that the member has seen the withdrawal and no longer holds the queue.
 - A session that has ended holds nothing. The coordinator counts a session as live for
-  `Terms.session` after it *received* the last request; the member counts from when it *sent* that
-  request, less a margin for clocks that drift. So the member stops first.
+  `Terms.session` after it *received* the last request. The member counts from when it *sent* that
+  request, and subtracts a margin for clock drift. So the member stops first.
 - A request that was overtaken by a newer one has a lower number and is refused. So an old `holds`
   never replaces a newer one.
-- A new leader knows no session, and members may hold what an old one had granted. For as long as
-  such a session may last, it grants only what the one who asks holds already. After that, each
-  member that holds anything has been heard, or has stopped by its own clock.
+- A new leader knows no session, but members may hold queues that an old leader granted. While such
+  a session may last, the new leader grants a member only the queues that the member already holds.
+  After that, each member that holds a queue has sent a request to the new leader, or has stopped by
+  its own clock.
 
-A queue whose owner has no live session is lent: to the member that holds it, otherwise to the one
-with the fewest grants. The assignment stays as it is, and the owner gets the queue back when it
-lives again.
+A queue whose owner has no live session is lent: to the member that holds it, otherwise to the
+member with the fewest grants. The assignment does not change, and the owner gets the queue back
+when it has a session again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,15 +33,15 @@ from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Ter
 from coordinator.sessions import Ended, HeldQueues, Revoked, Session
 
 REMEMBER_SESSIONS = 6.0
-"""An ended session is remembered for so many session times: a late request must not revive it."""
+"""How many session times an ended session is remembered: a late request must not revive it."""
 
 
 class GroupCoordinator(Generic[QueueT]):
-    """The sessions of one group, from the start of a lead to its end."""
+    """The sessions of one group while this process leads."""
 
     def __init__(self, terms: Terms, now: float, settle_seconds: float) -> None:
         """
-        Begin to lead: no session is known yet, and no assignment.
+        Begin to lead. No session and no assignment is known yet.
 
         `settle_seconds` is the longest session that an older leader may have promised.
         """
@@ -53,25 +54,25 @@ class GroupCoordinator(Generic[QueueT]):
         self._owned: dict[str, list[QueueT]] = {}
         self._borrowers: frozenset[str] = frozenset()
         self._sessions: dict[str, Session[QueueT]] = {}
-        """By member; the one heard longest ago comes first."""
+        """By member. The session with the oldest last request comes first."""
         self._ended: dict[str, Ended] = {}
-        """The last session of members that have none now; the one that ended first comes first."""
+        """By member: the last session of each member without one. The oldest end comes first."""
         self._holders: dict[QueueT, set[str]] = {}
-        """Members that may hold a queue. More than one only if a member said what is not so."""
+        """Members that may hold a queue: more than one only if a member has reported wrongly."""
         self._unheld: set[QueueT] = set()
-        """Queues with an owner that no member may hold."""
+        """Queues that have an owner, and that certainly no member holds."""
         self._changed: set[str] = set()
         self._silent: list[str] = []
         self._releases: list[float] = []
 
     @property
     def epoch(self) -> int:
-        """The epoch of the published assignment; -1 before the first."""
+        """The epoch of the published assignment; -1 before the first one."""
         return self._epoch
 
     @property
     def is_settled(self) -> bool:
-        """Whether all members that live have been heard since the lead began."""
+        """Whether each live member has sent a request since this process began to lead."""
         return self._is_settled
 
     @property
@@ -80,7 +81,7 @@ class GroupCoordinator(Generic[QueueT]):
         return self._sessions
 
     def count_held(self) -> HeldQueues:
-        """Count which queues are held by whom."""
+        """Count the sessions, and the queues in each state."""
         sessions = self._sessions.values()
         return HeldQueues(
             len(sessions),
@@ -92,22 +93,22 @@ class GroupCoordinator(Generic[QueueT]):
         )  # fmt: skip
 
     def take_silent(self) -> list[str]:
-        """Take the members whose sessions have ended by silence since this was last called."""
+        """Return the members whose sessions have timed out since the last call, and forget them."""
         silent, self._silent = self._silent, []
         return silent
 
     def take_releases(self) -> list[float]:
-        """Return the seconds that each release took since the last call, and forget them."""
+        """Return how many seconds each release since the last call took, and forget them."""
         releases, self._releases = self._releases, []
         return releases
 
     def take_changed(self) -> set[str]:
-        """Take the members whose answer has changed since this was last called."""
+        """Return the members whose answer has changed since the last call, and forget them."""
         changed, self._changed = self._changed, set()
         return changed
 
     def find_next_change(self) -> float | None:
-        """Tell when time alone changes something: the start is over, or a session ends."""
+        """Find when time alone changes something: the coordinator settles, or a session ends."""
         oldest = self._oldest()
         times = [] if self._is_settled else [self._settled_at]
         if oldest is not None:
@@ -118,7 +119,7 @@ class GroupCoordinator(Generic[QueueT]):
         self, epoch: int, owners: Mapping[QueueT, str], borrowers: Iterable[str], now: float
     ) -> None:
         """
-        Follow an assignment; one that is older than the last is ignored.
+        Follow an assignment. An assignment older than the current one is ignored.
 
         `borrowers` are the members to which queues of absent owners may be lent.
         """
@@ -135,13 +136,13 @@ class GroupCoordinator(Generic[QueueT]):
         self._settle([*self._holders, *self._unheld])
 
     def lend(self, borrowers: Iterable[str], now: float) -> None:
-        """Lend queues of absent owners to these members from now on; what is lent stays."""
+        """Lend queues of absent owners to these members from now on. Lent queues do not move."""
         self.tick(now)
         self._borrowers = frozenset(borrowers)
         self._settle([*self._unheld])
 
     def ask(self, member: str, asked: Asked[QueueT], now: float) -> Grants[QueueT] | Refusal:
-        """Hear a member, and answer what it may read."""
+        """Take a request of a member, and answer which queues the member may read."""
         self.tick(now)
         session = self._sessions.get(member)
         if session is None:
@@ -161,18 +162,18 @@ class GroupCoordinator(Generic[QueueT]):
         return self.answer(session)
 
     def answer(self, session: Session[QueueT]) -> Grants[QueueT]:
-        """Say what a session may read now."""
+        """Return the queues that a session may read now."""
         return Grants(self._epoch, session.revision, frozenset(session.grants))
 
     def end(self, member: str, session: str | None, now: float) -> None:
-        """End a session: its member leaves, or its process is known to have ended."""
+        """End a session: the member requests it, or its process is known to have ended."""
         self.tick(now)
         found = self._sessions.get(member)
         if found is not None and session in (None, found.id):
             self._end(found)
 
     def tick(self, now: float) -> None:
-        """Let time pass: end silent sessions, and begin to grant once the start is over."""
+        """Apply the time: end sessions that have timed out, and begin to grant after settling."""
         self._now = now
         while (oldest := self._oldest()) and now >= oldest.heard_at + self._terms.session:
             self._silent.append(oldest.member)
@@ -189,8 +190,9 @@ class GroupCoordinator(Generic[QueueT]):
         """
         Begin a session.
 
-        At the start of a lead an older leader may have known it, so what it says it holds is
-        believed. Later a live member cannot be unknown.
+        Before this coordinator has settled, the session may have begun under an older leader, so
+        the queues in the request are accepted as held. After that, each live session is known, so
+        the request must be the first one of a new session, and hold nothing.
         """
         ended = self._ended.get(member)
         is_new = asked.number == FIRST_NUMBER and not asked.holds
@@ -222,7 +224,7 @@ class GroupCoordinator(Generic[QueueT]):
         self._settle(freed)
 
     def _release(self, session: Session[QueueT], asked: Asked[QueueT]) -> None:
-        """Note what a member has let go: it knows of the withdrawal, and holds it no longer."""
+        """Release queues whose withdrawal the member has seen, and which it no longer holds."""
         released = [
             queue
             for queue, revoked in session.leaving.items()
@@ -234,7 +236,7 @@ class GroupCoordinator(Generic[QueueT]):
         self._settle(released)
 
     def _settle(self, queues: Iterable[QueueT]) -> None:
-        """Bring the grants of these queues one step towards the members that should read them."""
+        """Bring each of these queues one step closer to the member that should read it."""
         if not self._is_settled:
             return
         touched: set[str] = set()
@@ -262,7 +264,7 @@ class GroupCoordinator(Generic[QueueT]):
         return True
 
     def _reader(self, queue: QueueT) -> str | None:
-        """Who should read a queue: its owner if it lives, otherwise the one that borrows it."""
+        """Find who should read a queue: its owner if that has a session, otherwise a borrower."""
         owner = self._owners.get(queue)
         if owner is None or owner in self._sessions:
             return owner

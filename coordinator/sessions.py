@@ -1,4 +1,4 @@
-"""Sessions: one life of one member, what it was granted, and what it may still hold."""
+"""The sessions of members: which queues each was granted, and which it may still hold."""
 
 from dataclasses import dataclass, field
 from typing import Generic
@@ -8,48 +8,48 @@ from contract.following import QueueT
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """A queue that was taken from a member, which may still hold it."""
+    """The withdrawal of a queue from a member, which may still hold the queue."""
 
     revision: int
-    """The member knows once it has seen an answer of this revision."""
+    """The member knows of the withdrawal once it has seen an answer of this revision or later."""
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class HeldQueues:
-    """How many queues of a group are where."""
+    """How many sessions a group has, and how many of its queues are in each state."""
 
     sessions: int = 0
-    """Members that live."""
+    """Members that have a session."""
     granted_queues: int = 0
     lent_queues: int = 0
-    """Of those that are granted: the ones that are not granted to their owner."""
+    """Granted queues whose reader is not their owner."""
     leaving_queues: int = 0
-    """Withdrawn, and their members may still hold them."""
+    """Queues that were withdrawn from a member that may still hold them."""
     waiting_queues: int = 0
-    """Nobody may read them now, and nobody holds them."""
+    """Queues that have an owner, but are neither granted to a member nor held by one."""
 
 
 @dataclass(slots=True)
 class Session(Generic[QueueT]):
     """
-    One life of one member.
+    One session of one member.
 
-    The member may hold every queue of `grants` and of `leaving`, and no other.
+    The member may hold the queues in `grants` and in `leaving`, and no others.
     """
 
     member: str
     id: str
     heard_at: float
     number: int
-    """Of its newest request. Requests may overtake each other, so older ones are refused."""
+    """The number of the newest request. A request that a newer one has overtaken is refused."""
     revision: int
-    """It grows when the grants change."""
+    """The revision of the grants. It grows when they change."""
     grants: set[QueueT] = field(default_factory=set)
     leaving: dict[QueueT, Revoked] = field(default_factory=dict)
 
     def is_overdue(self, latest: float) -> bool:
-        """Whether a queue was taken from it before `latest`, and it has not let go."""
+        """Whether a queue that was withdrawn before `latest` has not been released yet."""
         return any(each.at < latest for each in self.leaving.values())
 
 

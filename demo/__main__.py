@@ -2,8 +2,8 @@
 The demo: `python -m demo`. It sets up all that it needs, counts messages, and exits by itself.
 
 Numbered messages arrive continuously. A job with two executors reads them. Then a third executor
-joins, one is killed, and the topic gets more queues. The demo uses the product as users do: it
-edits a manifest file while `evenkeel run` runs it.
+joins, an executor is killed, and the topic gets more queues. The demo uses the product as users do:
+it edits a manifest file while `evenkeel run` uses this file.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ LOOK_SECONDS = 0.2
 WATCH_SECONDS = 8.0
 """Time to watch the screen between two events."""
 SAY_SECONDS = 30.0
-"""How often it is said what is waited for."""
+"""Interval at which the demo says what it is waiting for."""
 MOST_FAILURES = 3
-"""After so many failures of the driver in a row, the demo gives up."""
+"""After this many consecutive failures of the driver, the demo gives up."""
 TIMES = Times(answer=60.0)
 """Everything shares one machine, so a broker may be slow to answer."""
 MANIFESTS = """\
@@ -99,11 +99,13 @@ class Demo:
         await self._watch("both executors read their queues; next, a third executor joins")
         self.edit(3)
         await self._wait_until(world, lambda group: _is_settled(world, group, 3))
-        await self._watch("the third executor has taken over its queues; next, one is killed")
+        await self._watch(
+            "the third executor has taken over its queues; next, an executor is killed"
+        )
         before = _find_group(world).status.moved
         await self._kill(world, "billing-1")
         moved = _find_group(world).status.moved - before
-        queues = f"{moved} queues moved, as it took longer than the grace period" if moved else (
+        queues = f"{moved} queues moved, as the start exceeded the grace period" if moved else (
             "no queue moved")  # fmt: skip
         await self._watch(f"a new executor has filled the empty slot, and {queues}; "
                           "next, the topic gets more queues")  # fmt: skip
@@ -161,7 +163,7 @@ class Demo:
         raise StuckError(f"the driver has ended: {job.message}; its log ends with\n{tail}")
 
     async def _sum_committed(self) -> int:
-        """Count the messages up to the group's committed offsets, which are all in the sink."""
+        """Count the messages before the group's committed offsets. The sink has all of them."""
         found = await self._client.measure_lag("billing", "orders")
         return sum(max(0, each.consumer_offset) for each in found)
 

@@ -14,7 +14,7 @@ A_BATCH, BATCH_SECONDS = 20, 0.05
 
 
 class Sender:
-    """Sends until its context is left or `stop` is called."""
+    """Sends until its `async with` block ends or `stop` is called."""
 
     def __init__(self, client: Client, topic: str) -> None:
         """Prepare a sender without sending."""

@@ -1,1 +1,1 @@
-"""The commands. `grammar` parses the command line, `frame` runs a command's module."""
+"""The commands. `grammar` parses the command line, and `frame` runs the module of a command."""

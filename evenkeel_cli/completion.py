@@ -101,7 +101,7 @@ def _list_options(parser: argparse.ArgumentParser, last: str) -> Iterator[Candid
 def _parse_words(
     parser: argparse.ArgumentParser, before: Sequence[str]
 ) -> tuple[dict[str, str], argparse.Action | None, list[argparse.Action]]:
-    """Return the values of options, the option that needs a value next, and the other words."""
+    """Return the given values, the option that needs a value next, and missing arguments."""
     by_option = {option: action for action in parser._actions for option in action.option_strings}
     left = [action for action in parser._actions if not action.option_strings]
     given: dict[str, str] = {}

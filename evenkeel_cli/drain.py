@@ -78,7 +78,7 @@ def _drain(options: argparse.Namespace) -> int:
 def _write_annotation(
     cluster: ClusterClient, group: ConsumerGroup, pods: Iterable[str], *, undo: bool
 ) -> tuple[str | None, bool]:
-    """Change the annotation, with retries on conflicts. Return its value, and if it changed."""
+    """Change the annotation; retry on conflicts. Return its value, and whether it has changed."""
     for left in reversed(range(TRIES)):
         value = draining.make_annotation(group, pods, _find_deleted_pods(cluster, group), undo=undo)
         if value == group.head.annotations.get(DRAIN):

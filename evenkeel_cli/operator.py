@@ -64,12 +64,13 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--members-service", default="", metavar="NAME",
-        help="serve members of groups, if this replica leads: a Service without a selector, in the "
-        "namespace of the Lease, whose endpoint the leader writes. Default: do not serve them",
+        help="Service through which members of groups reach the leader. It is in the namespace of "
+        "the Lease, and has no selector, because the leader writes its endpoint. Default: members "
+        "are not served",
     )  # fmt: skip
     parser.add_argument(
         "--members-address", type=_parse_address, metavar="IP",
-        help="IP address of this pod, for that endpoint",
+        help="IP address of this pod, for the endpoint of the members' Service",
     )  # fmt: skip
     parser.add_argument(
         "--members-port", type=_parse_port, default=8443,

@@ -34,8 +34,8 @@ def fill(parser: argparse.ArgumentParser, _: str) -> None:
         type=int,
         default=9410,
         metavar="PORT",
-        help="port on 127.0.0.1 at which members ask what they may read. It is opened if the "
-        "file has a group with members. 0 means any free port. Default: 9410",
+        help="port on 127.0.0.1 at which members ask which queues they may read. The port is "
+        "opened only if the file has a group with members. 0 means any free port. Default: 9410",
     )
     parser.set_defaults(command=_run)
 

@@ -1,7 +1,8 @@
 """
 Send exactly one receipt per order: `python examples/stream.py NAME_SERVER FOLDER`.
 
-Run it twice: a checkpoint in the folder keeps which orders were read, and which are known.
+Run it twice: a checkpoint in the folder records which messages were read, and for which orders a
+receipt was sent.
 """
 
 import sys

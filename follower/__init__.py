@@ -1,8 +1,9 @@
 """
-Follows an assignment: reads the queues that a coordinator grants, and no other.
+Follows an assignment: reads the queues that a coordinator grants, and no others.
 
-`core`, `reading`, `lease` and `actions` decide, and know neither clocks nor sockets. `Follower`
-performs what they decide. It is imported when it is first used: the cores need no HTTP client.
+The modules `core`, `reading`, `lease` and `actions` decide what to do, without clocks and sockets.
+`Follower` carries out their decisions. It is imported on first use, because it needs an HTTP client
+and these modules do not.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""`python -m follower`: see `follower.command_line`, which takes a moment to be imported."""
+"""Runs `python -m follower`, and reports if the packages that it needs are not installed."""
 
 import sys
 

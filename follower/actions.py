@@ -1,4 +1,4 @@
-"""The actions that a follower's core asks for. Results come back with the same `life`."""
+"""The actions that a follower's core requests. Their results carry the same `life`."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -10,7 +10,7 @@ BatchT = TypeVar("BatchT")
 
 @dataclass(frozen=True, slots=True)
 class AskCoordinator(Generic[QueueT]):
-    """Send a request to the coordinator. One is under way at a time."""
+    """Send a request to the coordinator. It replaces an older one that still waits."""
 
     asked: Asked[QueueT]
 
@@ -43,7 +43,7 @@ class Handle(Generic[QueueT, BatchT]):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Generic[QueueT]):
-    """Store the offset that is read next, at the brokers or with the user's data."""
+    """Store at the brokers the offset that is read next."""
 
     queue: QueueT
     life: int
@@ -54,7 +54,7 @@ class Commit(Generic[QueueT]):
 
 @dataclass(frozen=True, slots=True)
 class Abandon(Generic[QueueT]):
-    """Give up whatever is under way for a queue. Its results count for nothing."""
+    """Give up all work in progress for a queue. The results of that work are ignored."""
 
     queue: QueueT
     life: int

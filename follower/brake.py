@@ -1,24 +1,24 @@
-"""Says a lasting trouble once, and then sparingly."""
+"""Logs a lasting problem when it begins, and then once a minute."""
 
 import logging
 import time
 
 SECONDS = 60.0
-"""Between two lines about the same trouble."""
+"""Time between two log lines about the same problem."""
 MOST_TROUBLES = 1000
 
 
 class Brake:
-    """The troubles that last, by key."""
+    """The current problems, by key."""
 
     def __init__(self, log: logging.Logger) -> None:
-        """Say it to this log."""
+        """Write to this log."""
         self._log = log
         self._since: dict[object, float] = {}
         self._said: dict[object, float] = {}
 
     def say(self, key: object, text: str) -> None:
-        """Say that a trouble is there: at its beginning, and once a minute."""
+        """Log a problem when it begins, and once a minute while it lasts."""
         now = time.monotonic()
         if key not in self._since and len(self._since) >= MOST_TROUBLES:
             return
@@ -32,13 +32,13 @@ class Brake:
         self._said[key] = now
 
     def clear(self, key: object, text: str) -> None:
-        """Say that a trouble is over, if it was there."""
+        """Log that a problem is over, if it had been logged."""
         since = self._since.pop(key, None)
         if since is not None:
             del self._said[key]
             self._log.info("%s, after %.1f s", text, time.monotonic() - since)
 
     def forget(self, key: object) -> None:
-        """Note that a trouble does not matter any more."""
+        """Forget a problem that no longer matters, without a log line."""
         self._since.pop(key, None)
         self._said.pop(key, None)

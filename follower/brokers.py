@@ -1,8 +1,8 @@
 """
 What a follower does at RocketMQ's brokers: locate, pull, commit, and store dead letters.
 
-Whatever writes looks at the clock before each request: a process that was frozen on its way must
-not go on where it was.
+An operation that writes checks before each request that the queue is still held: a process that
+was frozen in the middle of it must not continue.
 """
 
 import asyncio
@@ -25,22 +25,25 @@ from mq_client.values import MessageQueue, TopicConfig
 
 Value = TypeVar("Value")
 TIMES = Times(patience=5.0)
-"""A broker that is away is named after so long. The queue is tried again by the follower."""
+"""An unreachable broker is reported after this patience. The follower then tries again."""
 DLQ_PREFIX = "%DLQ%"
 PASSING_SECONDS = 1.0
-"""While a filter passes over all messages, the offset moves on so often."""
+"""Interval at which the offset advances while the filter rejects all messages."""
 LARGE_BYTES = 64 * 1024
-"""To decode more than that would hold up the event loop: a thread does it."""
+"""A larger batch is decoded in a thread, so that it does not block the event loop."""
 _ORIGIN_TOPIC, _ORIGIN_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID"
-"""By which RocketMQ 5 names where a dead letter comes from."""
+"""Properties in which RocketMQ 5 stores the origin of a dead letter."""
 _NOT_KEPT = frozenset(
     ("TAGS", "KEYS", "DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
 ) | frozenset(("TRAN_MSG", "REAL_TOPIC", "REAL_QID", "INNER_NUM", "INNER_BASE"))
-"""Properties with fields of their own, or that would make brokers do something with the letter."""
+"""
+Properties that are not copied to a dead letter: `Message` has fields for them, or brokers would act
+on them.
+"""
 
 
 def guard(work: Work, flow: Flow[Value]) -> Flow[Value]:
-    """Run a flow, and look before each of its steps whether the queue is still held."""
+    """Run a flow, and check before each of its steps that the queue is still held."""
     outcome: object = None
     while True:
         try:
@@ -81,10 +84,12 @@ class GroupBrokers:
 
     async def locate(self, work: Work) -> int:
         """
-        Find where reading begins: by the handler's store, else by the group, else by `begin`.
+        Find the offset at which reading begins.
 
-        Unless it is the second, it is committed at once: a member that dies before its first commit
-        must not make the next one begin elsewhere, nor the lag look too large.
+        It is the offset in the handler's store, otherwise the group's committed offset, otherwise
+        that of the option `begin`. If it is not the committed offset, it is committed at once. So
+        the next member begins at the same offset even if this one dies before its first commit,
+        and the lag does not look too large until then.
         """
         work.check()
         group, queue, client = self.source.group, work.queue, self._client
@@ -106,7 +111,7 @@ class GroupBrokers:
         """
         Pull the next messages into `work.pieces`; wait for them if there are none.
 
-        It returns the gaps: offsets whose messages the broker has deleted.
+        Return the gaps: the offsets of messages that the broker has deleted.
         """
         work.check()
         position = work.position
@@ -142,7 +147,7 @@ class GroupBrokers:
         except errors.TopicUnknownError:
             if self._options.dead_letter is not None:
                 raise
-            # RocketMQ makes this topic as well when it is needed first.
+            # RocketMQ's brokers also create this topic when it is first needed.
             await self._client.put_topics([TopicConfig(topic, 1, 1)])
             raise
 
@@ -166,7 +171,7 @@ def _read_messages(batch: Batch) -> tuple[Sequence[StoredMessage], list[Unreadab
 
 
 def make_letter(topic: str, message: StoredMessage) -> Message:
-    """Make a message that says where it comes from."""
+    """Make a dead letter. Its properties name the original message."""
     kept = {
         name: value for name, value in message.properties.items() if name not in _NOT_KEPT and value
     }

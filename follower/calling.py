@@ -1,7 +1,7 @@
 """
 Where the user's handler runs: on the event loop, in threads, or in processes of its own.
 
-Whatever a call raises is its result. Nothing that a handler does may end the follower.
+An exception that a call raises is the result of the call, so it does not end the follower.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from follower.work import Work
 
 Outcome = BaseException | None
-"""What a call raised, if it did."""
+"""The exception that a call raised; None if it raised none."""
 Call = concurrent.futures.Future[Outcome] | asyncio.Task[Outcome]
 
 
@@ -23,7 +23,7 @@ class Caller(Protocol):
     """Begins calls of one handler."""
 
     def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
-        """Begin a call. Before it calls the handler, it looks whether the queue is still held."""
+        """Begin a call. The handler is called only if the queue is still held by then."""
 
     async def close(self) -> None:
         """Begin no further call."""
@@ -37,7 +37,7 @@ class OnLoop:
         self._handler = handler
 
     def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
-        """Begin a call. The caller has just looked at the clock."""
+        """Begin a call. The caller has just checked that the queue is held."""
         return asyncio.create_task(self._call(arguments))
 
     async def close(self) -> None:
@@ -54,7 +54,7 @@ class OnLoop:
 
 
 class InThreads:
-    """Calls a plain function. Nobody can stop a thread, so a call may outlive its holding."""
+    """Calls a plain function. A thread cannot be stopped, so a call may outlive its holding."""
 
     def __init__(self, handler: Callable[..., Any], threads: int) -> None:
         """Start no thread yet."""
@@ -67,15 +67,15 @@ class InThreads:
         return self.run(work, self._handler, arguments)
 
     def run(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Call:
-        """Call another function."""
+        """Call another function in the same way."""
         return self._threads.submit(self._call, work, function, arguments)
 
     async def close(self) -> None:
-        """Begin no further call. What runs goes on."""
+        """Begin no further call. Running calls continue."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _call(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
-        # It may have waited for a thread, so the clock is looked at again.
+        # The call may have waited for a thread, so check again that the queue is held.
         if not work.may_act():
             return None
         try:
@@ -88,19 +88,19 @@ class InThreads:
 
 
 def end_if_forked(parent: int) -> None:
-    """End a process that the handler has forked and that came back: it must not follow too."""
+    """End this process if the handler has forked it: only the parent may go on following."""
     if os.getpid() != parent:
         os._exit(0)
 
 
 def is_coroutine_function(handler: object) -> bool:
-    """Whether calling it gives something to await."""
+    """Whether a call of the handler must be awaited."""
     call = getattr(handler, "__call__", None)  # noqa: B004  # of an object whose class has one
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 
 async def wait_for_end(call: Call) -> None:
-    """Wait until a call has ended, however it does. To give up waiting stops nothing."""
+    """Wait until a call has ended in any way. Cancelling the wait does not stop the call."""
     if isinstance(call, concurrent.futures.Future):
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()

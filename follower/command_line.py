@@ -22,15 +22,15 @@ MISUSED = 64
 """Exit code for wrong usage, the same as in `evenkeel`."""
 log = logging.getLogger("evenkeel.follower")
 EPILOG = """
-The handler is a function that takes a list of messages, plain or `async def`. If it returns, they
-are done; if it raises, it is called again.
+The handler is a plain or `async def` function that takes a list of messages. If it returns, the
+messages are done. If it raises, it is called again.
 
-exit codes: 0 stopped by SIGTERM or Ctrl-C, 64 wrong usage, 78 something must be changed first
+exit codes: 0 stopped by SIGTERM or Ctrl-C, 64 wrong usage, 78 a user must change something first
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Follow until a signal comes."""
+    """Follow until a signal arrives."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(
         stream=sys.stderr,
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return exit_codes.PERMANENT
     if follower.stuck:
         log.warning(
-            "the handler has not returned for %s: the process ends without it",
+            "the handler has not returned for %s: the process exits without waiting for it",
             ", ".join(map(str, follower.stuck)),
         )
         logging.shutdown()
@@ -103,47 +103,54 @@ def _parser() -> argparse.ArgumentParser:
     add("--group", required=True, metavar="NAMESPACE/NAME", help="the ConsumerGroup")
     add(
         "--member", metavar="NAME",
-        help=f"this member's name; default: $POD_NAME, else host and process: {default_member()}",
+        help="this member's name; default: $POD_NAME, otherwise host and process id: "
+        f"{default_member()}",
     )  # fmt: skip
-    add("--token-file", metavar="FILE", help="the token for the coordinator; read again each time")
+    add(
+        "--token-file", metavar="FILE",
+        help="file with the token for the coordinator; read again for each request",
+    )  # fmt: skip
     add(
         "--ca-file", metavar="FILE",
-        help="the authorities that the coordinator's certificate needs, as PEM; read again each "
-        "time; default: those of the machine",
+        help="PEM file with the authorities to trust for the coordinator's certificate; read again "
+        "for each request; default: the authorities of the machine",
     )  # fmt: skip
     access.add_options(parser.add_argument_group("brokers"))
     default = FollowerOptions()
     add(
         "--batch", type=_count, default=default.batch, metavar="N",
-        help="most messages for one call of the handler; default %(default)s",
+        help="maximum number of messages in one call of the handler; default %(default)s",
     )  # fmt: skip
     add(
         "--threads", type=_count, default=default.threads, metavar="N",
-        help="most calls of a plain handler at once; default %(default)s",
+        help="maximum number of calls of a plain handler at the same time; default %(default)s",
     )  # fmt: skip
     add(
         "--processes", type=_count, default=default.processes, metavar="N",
-        help="run the handler in so many processes; default: in threads of this one",
+        help="run the handler in this number of processes; default: in threads of this process",
     )  # fmt: skip
     add("--arrow", action="store_true", help="give the handler Arrow columns; needs pyarrow")
     add(
         "--attempts", type=_count, default=default.attempts, metavar="N",
-        help="calls with one message before it has failed for good; default %(default)s",
+        help="number of failed calls after which a message is given up; default %(default)s",
     )  # fmt: skip
     add(
         "--on-failure", choices=[each.value for each in OnFailure],
         default=default.on_failure.value,
-        help="then its queue stops, or the message is skipped or sent to the dead-letter topic; "
-        "default %(default)s",
+        help="for a message that is given up: stop its queue, skip the message, or send it to the "
+        "dead-letter topic; default %(default)s",
     )  # fmt: skip
-    add("--dead-letter", metavar="TOPIC", help="that topic; default: %%DLQ%% and the group's name")
+    add(
+        "--dead-letter", metavar="TOPIC",
+        help="the dead-letter topic; default: %%DLQ%% and the group's name",
+    )  # fmt: skip
     add(
         "--begin", choices=[each.value for each in Begin], default=default.begin.value,
         help="where to begin in a queue that the group has never read; default %(default)s",
     )  # fmt: skip
     add(
         "--metrics-port", type=_port, default=0, metavar="PORT",
-        help="serve /metrics, /healthz and /readyz there; default: do not",
+        help="serve /metrics, /healthz and /readyz on this port; default: do not serve them",
     )  # fmt: skip
     return parser
 

@@ -1,10 +1,10 @@
 """
 Calls the user's handler, and decides what a failure means.
 
-A queue has one call at a time, so order is kept within it. A call that failed with several messages
-is made again with each of them alone: only the one that fails is held up.
+A queue has one call at a time, so order is kept within it. If a call with several messages fails,
+the handler is called again with each message alone, so only the message that fails is held up.
 
-A handler that is no coroutine runs in a thread, and a running thread cannot be stopped. If the
+A handler that is not a coroutine function runs in a thread, which cannot be stopped. If the
 follower no longer holds the queue, the thread's result is dropped, and this process does not handle
 that queue again until the thread has ended.
 """
@@ -33,9 +33,9 @@ log = logging.getLogger("evenkeel.follower")
 
 Handler = Callable[..., Any]
 """
-It gets messages of one queue in their order; one that keeps positions gets a `Step` too.
+A plain function or a coroutine function. It gets messages of one queue in their order.
 
-A coroutine function, or a plain one.
+A handler that keeps positions gets a `Step` too.
 """
 Bury = Callable[[Work, StoredMessage], Awaitable[None]]
 """Stores a message in the dead-letter topic."""
@@ -43,10 +43,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 
 class HaltError(Exception):
-    """The queue cannot go on behind this offset now."""
+    """The queue cannot continue at this offset now."""
 
     def __init__(self, stop: int) -> None:
-        """Tell up to where everything is finished."""
+        """Everything below the offset `stop` is finished."""
         super().__init__(f"halted at offset {stop}")
         self.stop = stop
 
@@ -57,7 +57,7 @@ class Handling:
     def __init__(
         self, handler: Handler, options: FollowerOptions, metrics: Metrics, place: str = ""
     ) -> None:
-        """Call nothing yet. Processes import the handler from its place."""
+        """Call nothing yet. Processes import the handler by its `place`, MODULE:FUNCTION."""
         self._handler = handler
         self._options = options
         self._metrics = metrics
@@ -71,7 +71,7 @@ class Handling:
         self._keeps_positions = has_positions(handler)
         self._reads: dict[MessageQueue, Call] = {}
         self._calls: dict[MessageQueue, Call] = {}
-        """The newest call of each queue, which may be of an earlier holding."""
+        """The newest call of each queue. It may belong to an earlier holding of the queue."""
 
     @property
     def stuck(self) -> list[MessageQueue]:
@@ -80,15 +80,15 @@ class Handling:
         return sorted({queue for queue, call in calls if not call.done()})
 
     async def close(self) -> None:
-        """Begin no further call. A thread that runs goes on."""
+        """Begin no further call. Running threads continue."""
         await self._caller.close()
         await self._threads.close()
 
     async def read_position(self, work: Work) -> None:
-        """Ask a handler that keeps positions where it is in a queue."""
+        """Ask a handler that keeps positions for its position in a queue."""
         if not self._keeps_positions:
             return
-        read = self._handler.read_position  # type: ignore[attr-defined]  # it has been looked for
+        read = self._handler.read_position  # type: ignore[attr-defined]  # checked by has_positions
         if inspect.iscoroutinefunction(read):
             found = await read(work.group, work.queue)
         else:
@@ -120,12 +120,12 @@ class Handling:
         error = await self._call(work, piece)
         if error is None:
             return
-        if not len(piece.messages):  # only the position was to move; the next call moves it too
+        if not len(piece.messages):  # only the position had to move; the next call will move it
             self._brake.say((work.queue, "position"), f"{work.queue}: {_brief(error)}")
             return
         log.warning(
-            "%s: the handler failed with %d messages from offset %d on, and now gets each of them "
-            "alone, up to %d times: %s",
+            "%s: the handler failed with %d messages from offset %d on; now it gets each of these "
+            "messages alone, up to %d times: %s",
             work.queue, len(piece.messages), piece.begin, self._options.attempts, _brief(error),
             exc_info=error,
         )  # fmt: skip
@@ -147,18 +147,18 @@ class Handling:
                 raise HaltError(offset)
             found = await self._call(work, piece)
             if found is None:
-                self._brake.clear(work.queue, f"{work.queue}: the handler goes on")
+                self._brake.clear(work.queue, f"{work.queue}: the handler succeeds again")
                 return
             failures += 1
             where = place_of(work.queue, offset)
             self._brake.say(
                 work.queue,
-                f"{where}: the handler failed {failures} times of {self._options.attempts}: "
+                f"{where}: the handler failed in {failures} of {self._options.attempts} attempts: "
                 f"{_brief(found)}",
             )
         self._brake.forget(work.queue)
         where = place_of(work.queue, offset)
-        trouble = f"{where}: the handler failed {failures} times, at last by {_brief(found)}"
+        trouble = f"{where}: the handler failed {failures} times, the last time: {_brief(found)}"
         await self._give_up(work, offset, piece.read_message(), trouble, bury)
 
     async def _give_up(
@@ -167,8 +167,8 @@ class Handling:
         match self._options.on_failure:
             case OnFailure.STOP:
                 log.error(
-                    "%s; the queue stands still there (--on-failure stop) until this member "
-                    "starts again, or another one gets the queue", trouble,
+                    "%s; the queue stands still at this message (--on-failure stop) until this "
+                    "member starts again, or another member gets the queue", trouble,
                 )  # fmt: skip
                 raise HaltError(offset)
             case OnFailure.SKIP:
@@ -187,7 +187,7 @@ class Handling:
             try:
                 await bury(work, message)
             except errors.UsageError as error:
-                log.error("%s; no dead letter can be made of it: %s; its queue stands still",
+                log.error("%s; it cannot be sent as a dead letter: %s; the queue stands still",
                           trouble, error)  # fmt: skip
                 raise HaltError(offset) from error
             except errors.MqError as error:
@@ -200,7 +200,7 @@ class Handling:
                 return
 
     async def _call(self, work: Work, piece: Piece) -> BaseException | None:
-        """Call the handler once; what it raised, if it did."""
+        """Call the handler once. Return the exception that it raised, or None."""
         before = self._calls.get(work.queue)
         if before is not None and not before.done():
             self._brake.say(

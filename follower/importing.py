@@ -12,7 +12,7 @@ def import_handler(place: str) -> Handler:
     """Import a handler, from the current folder too."""
     module_name, colon, name = place.partition(":")
     if not (module_name and colon and name):
-        raise FollowerError(f"handler {place!r}: give MODULE:FUNCTION, as shop.billing:handle")
+        raise FollowerError(f"handler {place!r}: give MODULE:FUNCTION, such as shop.billing:handle")
     if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109  # as sys.path has it
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:

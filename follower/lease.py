@@ -1,15 +1,15 @@
 """
 How long a session lasts, by the member's own clock.
 
-The coordinator counts from when it received a request. The member counts from when it sent it,
-which was earlier, and ends sooner by a margin. So the member stops before the coordinator gives its
-queues to another member, as long as their clocks differ by less than the margin.
+The coordinator counts from when it received a request. The member counts from when it sent that
+request, which was earlier, and subtracts a margin. So the member stops before the coordinator gives
+its queues to another member, as long as their clocks drift apart by less than the margin.
 """
 
 from dataclasses import dataclass
 
 MARGIN = 0.05
-"""Of the session's time. Clocks that drift apart by 1 % each stay well within it."""
+"""Share of the session's time. Two clocks that drift by 1 % each stay well within it."""
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class SessionLease:
     """None before the first answer: nothing may be read yet."""
 
     def renew(self, sent_at: float, seconds: float) -> None:
-        """Count from a request that was answered. An answer that comes late shortens nothing."""
+        """Count from when an answered request was sent. A late answer shortens nothing."""
         end = sent_at + seconds * (1 - MARGIN)
         self.until = end if self.until is None else max(self.until, end)
 

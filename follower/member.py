@@ -1,5 +1,5 @@
 """
-A member of a group, for programs that consume.
+A member of a group, for use in your own program.
 
     async def handle(messages): ...
 
@@ -29,7 +29,7 @@ DEFAULT_OPTIONS = FollowerOptions()
 
 
 def default_member() -> str:
-    """Name this process: by its pod, or by its host and number."""
+    """Name this process by its pod, or by its host and process id."""
     return os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}"
 
 
@@ -51,11 +51,11 @@ class Follower:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """
-        Connect to nothing yet; what cannot work is a `FollowerError`.
+        Connect to nothing yet. Arguments that cannot work raise a `FollowerError`.
 
-        The handler is a function, or its place: `shop.billing:handle`. Processes need its place.
-        `ca_file` names the authorities that the coordinator's certificate needs; `credentials` and
-        `tls` are for the brokers. Port 0 serves no metrics.
+        The handler is a function, or its place: `shop.billing:handle`. Processes need the place.
+        `ca_file` contains the authorities to trust for the coordinator's certificate. `credentials`
+        and `tls` are for the brokers. With port 0 no metrics are served.
         """
         place = handler if isinstance(handler, str) else ""
         if isinstance(handler, str):
@@ -68,7 +68,7 @@ class Follower:
             )
         if options.processes and not place:
             raise FollowerError(
-                "processes import the handler: give its place as text, as 'shop.billing:handle'"
+                "processes import the handler: give its place, such as 'shop.billing:handle'"
             )
         token = None if token_file is None else Path(token_file)
         self.metrics = Metrics()
@@ -89,7 +89,7 @@ class Follower:
         return self._handling.stuck
 
     async def run(self) -> None:
-        """Follow until `stop` is called. It can be run once."""
+        """Follow until `stop` is called. A follower can be run only once."""
         async with contextlib.AsyncExitStack() as opened:
             opened.push_async_callback(self._handling.close)
             await opened.enter_async_context(self._coordinator)
@@ -105,9 +105,9 @@ class Follower:
 
     def stop(self) -> None:
         """
-        Finish what the handler has begun, commit, leave, and let `run` end.
+        Let running calls of the handler finish, commit, end the session, and let `run` end.
 
-        Call it from the event loop. A second call waits for nothing.
+        Call it from the event loop. A second call ends `run` without waiting.
         """
         self._is_stopping = True
         if self._running is not None:
@@ -117,4 +117,4 @@ class Follower:
         return GroupBrokers(source, self._options, self._credentials, self._tls)
 
     def _trouble(self) -> str:
-        return self._running.trouble if self._running is not None else "it has not begun"
+        return self._running.trouble if self._running is not None else "it has not begun yet"

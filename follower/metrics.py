@@ -1,4 +1,4 @@
-"""Figures of a follower for Prometheus, in a registry of their own."""
+"""Prometheus metrics of a follower, in their own registry."""
 
 from collections.abc import Callable
 
@@ -13,16 +13,16 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.held = self._gauge("held_queues", "Queues that this member holds")
         self.stopped = self._gauge(
-            "stopped_queues", "Queues that it holds and that stand still after a failure"
+            "stopped_queues", "Queues that this member holds, but no longer reads after a failure"
         )
         self._session = self._gauge(
             "session_age_seconds", "Seconds since the session began; 0 without a session"
         )
-        self.sessions = self._counter("sessions", "Sessions that a coordinator has answered")
+        self.sessions = self._counter("sessions", "Sessions that have begun")
         self.handled = self._counter("handled_messages", "Messages that the handler has finished")
         self.failures = self._counter("handler_failures", "Calls of the handler that failed")
         self.given_up = self._counter(
-            "given_up_messages", "Messages that failed for good, by where they went", ("to",)
+            "given_up_messages", "Messages that were given up, by what became of them", ("to",)
         )
         self.lost = self._counter(
             "lost_messages", "Messages that the broker had deleted before they were read"
@@ -37,7 +37,7 @@ class Metrics:
             self.given_up.labels(where)
 
     def show_session_age(self, age: Callable[[], float]) -> None:
-        """Ask this for the session's age at each scrape."""
+        """Call `age` for the age of the session at each scrape."""
         self._session.set_function(age)
 
     def _gauge(self, name: str, meaning: str) -> Gauge:

@@ -1,4 +1,4 @@
-"""What a follower is told, and by what it goes otherwise."""
+"""The options of a follower, and their defaults."""
 
 import enum
 from dataclasses import dataclass
@@ -7,27 +7,27 @@ from mq_client.pulling import READER_BYTES
 
 
 class FollowerError(Exception):
-    """A follower cannot go on before somebody changes something. The message says what."""
+    """A follower cannot continue until a user changes something. The message says what."""
 
 
 class Begin(enum.Enum):
     """Where reading begins in a queue of which the group has committed no offset."""
 
     EARLIEST = "earliest"
-    """With the first message that is there, so messages of a new queue are never missed."""
+    """At the first existing message, so messages of a new queue are never missed."""
     LATEST = "latest"
-    """With the next message that comes."""
+    """At the next message that arrives."""
 
 
 class OnFailure(enum.Enum):
     """What happens with a message once the handler has failed with it `attempts` times."""
 
     STOP = "stop"
-    """Its queue stands still, until its member starts again or another one gets the queue."""
+    """Its queue is not read until the member starts again, or another member gets the queue."""
     SKIP = "skip"
-    """It is passed over."""
+    """The message is skipped."""
     DEAD_LETTER = "dead-letter"
-    """It is sent to the dead-letter topic, and passed over."""
+    """The message is sent to the dead-letter topic, and then skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ class FollowerOptions:
     """How a member handles messages."""
 
     batch: int = 32
-    """The greatest number of messages in one call of the handler."""
+    """Maximum number of messages in one call of the handler."""
     arrow: bool = False
     """Whether the handler gets a `pyarrow.RecordBatch` instead of a list of messages."""
     threads: int = 256
     """
-    The greatest number of calls at once, of a handler that is no coroutine.
+    Maximum number of calls at the same time, if the handler is not a coroutine function.
 
     A queue has one call at a time. With fewer threads than queues, slow queues make others wait.
     """
     processes: int = 0
-    """How many processes run the handler, each one call at once; 0: this process runs it."""
+    """How many processes run the handler, one call at a time each. 0: this process runs it."""
     attempts: int = 16
     """After this number of calls a message counts as failed. RocketMQ's default is also 16."""
     on_failure: OnFailure = OnFailure.STOP
@@ -53,15 +53,15 @@ class FollowerOptions:
     """A topic for messages that failed; None: RocketMQ's own, `%DLQ%` and the group's name."""
     begin: Begin = Begin.EARLIEST
     memory_bytes: int = READER_BYTES
-    """About how many bytes may be pulled and not handled yet, over all queues."""
+    """Approximate limit for the bytes that are pulled and not handled yet, over all queues."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse options that cannot work."""
         for name in ("batch", "threads", "attempts"):
             if getattr(self, name) < 1:
                 raise FollowerError(f"{name} is {getattr(self, name)}: it must be 1 or more")
         if self.dead_letter is not None and self.on_failure is not OnFailure.DEAD_LETTER:
             raise FollowerError(
                 f"dead_letter names the topic {self.dead_letter!r}, but on_failure is "
-                f"{self.on_failure.value}: set it to dead-letter too"
+                f"{self.on_failure.value}: set on_failure to dead-letter too"
             )

@@ -1,7 +1,7 @@
 """
-What passes between a follower and its processes: frames of a length and a pickle.
+The frames between a follower and its processes. A frame is a length and a pickle.
 
-Arrow columns are packed by themselves: a pickle of some rows would hold the bytes of all.
+Arrow columns are packed separately: a pickle of some rows would contain the bytes of all rows.
 """
 
 import pickle
@@ -19,12 +19,12 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Read what follows the length of a frame. Both ends are the same program."""
+    """Read the pickle of a frame. It can be trusted: both ends are the same program."""
     return pickle.loads(data)  # noqa: S301
 
 
 def pack_messages(messages: Any) -> Any:
-    """Make something of messages that is small as a pickle."""
+    """Convert messages into a value whose pickle is small."""
     if isinstance(messages, tuple):
         return messages
     import pyarrow as pa

@@ -1,8 +1,8 @@
 """
-What the handler gets at once: messages of one queue that follow one another.
+Pieces: consecutive messages of one queue that the handler gets in one call.
 
-A pull brings more than a handler should get in one call, so it is cut. A message that cannot be
-read is a piece of its own. Messages are values, or rows of Arrow columns.
+A pull brings more messages than a handler should get in one call, so they are cut into pieces. A
+message that cannot be read is a piece of its own. Messages are values, or rows of Arrow columns.
 """
 
 import bisect
@@ -28,7 +28,7 @@ class Piece:
     messages: Messages = ()
     unreadable: Unreadable | None = None
     source: Batch | None = None
-    """What Arrow columns were read from."""
+    """The batch from which the Arrow columns were read; None without Arrow."""
 
     @property
     def begin(self) -> int:
@@ -57,9 +57,9 @@ def cut(
     source: Batch | None = None,
 ) -> deque[Piece]:
     """
-    Cut what a pull brought for the offsets from `first` up to, without, `stop`.
+    Cut the messages that a pull brought for the offsets from `first` up to, but without, `stop`.
 
-    Together the pieces are about all these offsets, and no piece has more than `most` messages.
+    Together the pieces cover all these offsets. No piece has more than `most` messages.
     """
     runs: list[tuple[int, Messages, Unreadable | None]] = []
     row, rows = 0, len(messages)

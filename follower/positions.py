@@ -1,16 +1,18 @@
 """
 Positions that a handler keeps with its own data, in the same transaction: exactly once.
 
-A handler keeps positions if it has a method `read_position`. Then the follower begins each newly
-granted queue where that says, and calls the handler with a second argument, the `Step`: the handler
-stores its results and moves the position from `begin` to `end`, both or nothing.
+A handler keeps positions if it has a method `read_position`. The follower reads each newly granted
+queue from the position that this method returns, and calls the handler with a second argument, the
+`Step`. The handler stores its results and moves the position from `begin` to `end`, both or
+neither.
 
 `keep_positions` makes such a handler from a function that writes to a database.
 
-Why a frozen process that wakes up can spoil nothing: a transaction may end well only if the
-position is still at `begin`, and it moves it to a higher offset. Positions never go back, so of
-all transactions that begin at the same position one ends well. By induction, the database has the
-results of each message below the position once, and no others, whoever wrote them and whenever.
+Why a frozen process that wakes up does no harm: a transaction is committed only if the position is
+still at `begin`, and it moves the position to a higher offset. Positions never decrease, so of all
+transactions that begin at the same position only one is committed. By induction, the database
+contains the results of each message below the position once, and no other results. It does not
+matter which process wrote them, and when.
 """
 
 import contextlib
@@ -26,7 +28,7 @@ from follower.options import FollowerError
 from mq_client.values import MessageQueue
 
 Write = Callable[[Any, Any], object]
-"""It gets messages and a cursor, on which it writes."""
+"""A function that gets messages and a cursor, and writes with this cursor."""
 Value = TypeVar("Value")
 TABLE = "evenkeel_positions"
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
@@ -45,11 +47,11 @@ WHERE consumer_group = ? AND topic = ? AND broker = ? AND queue_id = ? AND next_
 
 
 class MovedOnError(Exception):
-    """The position of the queue is not where this follower left it: somebody else has moved it."""
+    """The position of the queue is not where this follower left it: another process moved it."""
 
 
 class RolledBackError(Exception):
-    """The handler has returned, but its transaction is over."""
+    """The handler has returned, but its transaction was rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Step:
     """RocketMQ's name of the group."""
     queue: MessageQueue
     begin: int | None
-    """Where the position must still be; None: the store must have none."""
+    """Where the position must still be; None: the store must not have a position yet."""
     end: int
     """The offset that is read next once the messages are handled. Higher than `begin`."""
 
@@ -73,10 +75,10 @@ class KeepsPositions(Protocol):
 
     def __call__(self, messages: Any, step: Step) -> Any:
         """
-        Store the results of the messages and the position `step.end`, both or nothing.
+        Store the results of the messages and the position `step.end`, both or neither.
 
-        If the position is not `step.begin`, store nothing and raise a `MovedOnError`. There may be
-        no messages: then a filter has passed over all of them, and only the position moves.
+        If the position is not `step.begin`, store nothing and raise a `MovedOnError`. `messages`
+        may be empty: then a filter has rejected all messages, and only the position moves.
         """
 
 
@@ -87,13 +89,13 @@ class DatabaseConnection(Protocol):
         """Return a cursor."""
 
     def commit(self) -> object:
-        """End the transaction well."""
+        """Commit the transaction."""
 
     def rollback(self) -> object:
-        """Give up the transaction."""
+        """Roll back the transaction."""
 
     def close(self) -> object:
-        """Give up the connection."""
+        """Close the connection."""
 
 
 def keep_positions(
@@ -108,7 +110,9 @@ def keep_positions(
 
     def decorate(write: Write) -> TransactionalHandler:
         if inspect.iscoroutinefunction(write) or inspect.isgeneratorfunction(write):
-            raise FollowerError("keep_positions is for plain functions: a call must have written")
+            raise FollowerError(
+                "keep_positions is for plain functions: after a call all writes must be done"
+            )
         return TransactionalHandler(write, connect, table)
 
     return decorate
@@ -124,7 +128,7 @@ class TransactionalHandler:
         self._connect = connect
         self._table = table
         self._mine = threading.local()
-        """Each thread has a connection of its own: not all libraries allow anything else."""
+        """Each thread has its own connection: some libraries allow no sharing."""
         self._failures = 0
 
     def read_position(self, group: str, queue: MessageQueue) -> int | None:
@@ -139,12 +143,12 @@ class TransactionalHandler:
         """Move the position and write, in one transaction."""
 
         def write(connection: DatabaseConnection, transaction: "_Transaction") -> None:
-            # The position comes first: it locks its row, so nobody else writes behind it.
+            # The position moves first: this locks its row, so no other transaction moves it now.
             transaction.move(step)
             _refuse_autocommit(connection)
             if len(messages):
                 self._write(messages, transaction.cursor)
-                # PostgreSQL rolls back at the commit, without a word, if a statement has failed.
+                # If a statement has failed, PostgreSQL rolls back at the commit without an error.
                 if transaction.read(step.group, step.queue) != step.end:
                     raise RolledBackError("the handler has rolled back: nothing is stored")
 
@@ -160,18 +164,18 @@ class TransactionalHandler:
             connection.commit()
         except BaseException as error:
             if not isinstance(error, MovedOnError):
-                # The database may have started again: then no connection is worth keeping.
+                # The database may have restarted: then no older connection works any more.
                 self._failures += 1
             self._mine.connection = None
             with contextlib.suppress(Exception):  # it may be broken
-                connection.rollback()  # SQLite's is not over by `close` while a cursor lives
+                connection.rollback()  # in SQLite, `close` does not end it while a cursor exists
             with contextlib.suppress(Exception):
                 connection.close()
             raise
         return found
 
     def _open(self) -> DatabaseConnection:
-        """Return this thread's connection, a new one if any has failed since it was opened."""
+        """Return this thread's connection. Open a new one if any connection has failed since."""
         kept: DatabaseConnection | None = getattr(self._mine, "connection", None)
         if kept is not None and self._mine.failures == self._failures:
             return kept
@@ -201,8 +205,8 @@ class _Transaction:
         if step.begin is None:
             found = self.read(step.group, step.queue)
             if found is not None:
-                raise MovedOnError(f"{step.queue} has the position {found} by now")
-            # If somebody else inserts it at this moment, the primary key refuses one of both.
+                raise MovedOnError(f"{step.queue} already has the position {found}")
+            # If another process inserts it at this moment, the primary key refuses one of both.
             self._execute(_INSERT, step.group, *step.queue, step.end)
             return
         self._execute(_MOVE, step.end, step.group, *step.queue, step.begin)
@@ -221,7 +225,7 @@ def _find_mark(connection: DatabaseConnection) -> str:
     if style not in _MARKS:
         raise FollowerError(
             f"{library.__name__} marks values in statements by {style!r}: this is not supported; "
-            "write a handler with read_position of your own"
+            "write your own handler with a method read_position"
         )
     return _MARKS[style]
 
@@ -230,7 +234,9 @@ def _refuse_autocommit(connection: DatabaseConnection) -> None:
     """Refuse a connection on which each statement is a transaction of its own."""
     is_autocommit = getattr(connection, "autocommit", False) is True
     if is_autocommit or getattr(connection, "in_transaction", True) is False:
-        raise FollowerError("the connection commits each statement by itself: open it without that")
+        raise FollowerError(
+            "the connection commits each statement by itself: open it without autocommit"
+        )
 
 
 def has_positions(handler: object) -> bool:

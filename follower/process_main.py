@@ -1,8 +1,8 @@
 """
 Runs the user's handler in a process of its own, for a follower.
 
-It gets calls over a socket, one at a time, and answers what each one raised. It ends with its
-follower, also if that is killed.
+The process receives calls over a socket, one at a time, and answers what the handler raised. It
+ends when its follower ends, also if the follower is killed.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from follower.positions import MovedOnError
 
 _PR_SET_PDEATHSIG = 1
 Answer = tuple[bool, str, str] | None
-"""What a call raised: whether it was a `MovedOnError`, its text, and its traceback."""
+"""What a call raised, or None: whether it was a `MovedOnError`, its text, and its traceback."""
 
 
 def main(place: str, descriptor: int, parent: int) -> None:
     """Serve calls of a handler until the follower closes the socket."""
     end_with_parent(parent)
-    # Ctrl-C goes to all processes of a terminal. The follower decides what it means.
+    # Ctrl-C signals all processes of a terminal. The follower decides what to do then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with (
         socket.socket(fileno=descriptor) as peer,
@@ -46,7 +46,7 @@ def main(place: str, descriptor: int, parent: int) -> None:
 def end_with_parent(parent: int) -> None:
     """Let the kernel kill this process when its parent ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it has ended before
+    if os.getppid() != parent:  # the parent has ended already
         os._exit(0)
 
 

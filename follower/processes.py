@@ -1,9 +1,9 @@
 """
 Calls the user's handler in processes, for handlers that compute.
 
-A process has one call at a time. One that dies is a call that failed, and is replaced before the
-next call. When the holding of a queue is over, a process that is still busy with it is killed: that
-is more than can be done with a thread.
+A process has one call at a time. If a process dies, its call has failed, and the process is
+replaced before the next call. When the holding of a queue is over, a process that is still busy
+with messages of the queue is killed. This is not possible with a thread.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from follower.positions import MovedOnError
 from follower.work import Work
 
 END_SECONDS = 1.0
-"""A process that has closed its socket ends within this, or it is killed."""
+"""A process that has closed its socket, but has not ended after this time, is killed."""
 
 
 class HandlerProcessError(Exception):
@@ -36,7 +36,7 @@ class HandlerProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._ended: asyncio.Task[int] | None = None
         self._endings: set[asyncio.Task[int]] = set()
-        """Of earlier processes too, until the kernel has told their ends."""
+        """Tasks that wait for the ends of processes, also of earlier ones."""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -98,7 +98,7 @@ class HandlerProcess:
         self._writer.write(packing.pack((packing.pack_messages(messages), step)))
         reading = asyncio.create_task(self._read())
         try:
-            # The process's end is watched too: one that it has forked may hold the socket open.
+            # Watch the end of the process too: a child that it forked may keep the socket open.
             await asyncio.wait([reading, self._ended], return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 raise EOFError("it had not answered")
@@ -122,10 +122,10 @@ class HandlerProcess:
 
 
 class InProcesses:
-    """Calls a handler in so many processes."""
+    """Calls a handler in a fixed number of processes."""
 
     def __init__(self, place: str, processes: int) -> None:
-        """Start none yet."""
+        """Start no process yet."""
         self._processes = [HandlerProcess(place) for _ in range(processes)]
         self._free: asyncio.LifoQueue[HandlerProcess] | None = None
 
@@ -139,12 +139,12 @@ class InProcesses:
 
     async def _call(self, work: Work, arguments: Sequence[Any]) -> Outcome:
         if self._free is None:
-            self._free = asyncio.LifoQueue()  # the last one is warm
+            self._free = asyncio.LifoQueue()  # the one that was used last is warm
             for each in self._processes:
                 self._free.put_nowait(each)
         process = await self._free.get()
         try:
-            # It may have waited for a process, so the clock is looked at again.
+            # The call may have waited for a process, so check again that the queue is held.
             return await process.call(arguments) if work.may_act() else None
         finally:
             self._free.put_nowait(process)

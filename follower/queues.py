@@ -1,4 +1,4 @@
-"""Queues as the exchange writes them, and as the client knows them."""
+"""Converts queues between the form in requests and answers and the form in the client."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ def read_queues(runs: Iterable[QueueIds]) -> frozenset[MessageQueue]:
 
 
 def write_queues(queues: Iterable[MessageQueue]) -> list[QueueIds]:
-    """Write queues, the same ones always in the same way."""
+    """Write queues. Equal sets of queues are always written in the same way."""
     return [QueueIds(*source, ids) for source, ids in write_ids(queues).items()]
 
 

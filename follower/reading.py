@@ -8,7 +8,7 @@ from contract.following import QueueT
 from follower.actions import Action, Commit, Handle, PullQueue
 
 MOST_WAITING = 1
-"""Batches that wait while the handler is busy: the next one is there when it has finished."""
+"""How many batches wait while the handler is busy, so that it gets the next one at once."""
 
 
 class Spans(Protocol):
@@ -16,7 +16,7 @@ class Spans(Protocol):
 
     @property
     def stop(self) -> int:
-        """The offset behind its last message."""
+        """The offset after its last message."""
 
 
 SpanT = TypeVar("SpanT", bound=Spans)
@@ -25,9 +25,9 @@ SpanT = TypeVar("SpanT", bound=Spans)
 @dataclass(slots=True)
 class QueueReading(Generic[QueueT, SpanT]):
     """
-    What is under way for one queue.
+    What is in progress for one queue.
 
-    At most one pull, one call of the handler and one commit are under way at a time, so order is
+    At most one pull, one call of the handler and one commit are in progress at a time, so order is
     kept within the queue. Each holding has a number of its own, its `life`: a result that belongs
     to an earlier holding of the same queue is recognised and dropped.
     """
@@ -35,7 +35,7 @@ class QueueReading(Generic[QueueT, SpanT]):
     queue: QueueT
     life: int
     leave_by: float | None = None
-    """When it must be released at the latest; None while it is granted."""
+    """When the queue must be released at the latest; None while it is granted."""
     pulled_to: int | None = None
     """The offset to pull next; None until the beginning is known."""
     handled_to: int | None = None
@@ -45,11 +45,11 @@ class QueueReading(Generic[QueueT, SpanT]):
     is_handling: bool = False
     is_committing: bool = False
     is_halted: bool = False
-    """The handler gave up. The queue is held, and stands still."""
+    """The handler gave up. The queue is held, but not read further."""
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is to be released."""
+        """Whether the queue must be released."""
         return self.leave_by is not None
 
     @property
@@ -59,7 +59,7 @@ class QueueReading(Generic[QueueT, SpanT]):
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing is under way that the next holder would have to wait for."""
+        """Whether nothing is in progress that the next holder would have to wait for."""
         return not (self.is_handling or self.is_committing or self.is_dirty)
 
     def locate(self, offset: int) -> list[Action[QueueT, SpanT]]:
@@ -82,7 +82,7 @@ class QueueReading(Generic[QueueT, SpanT]):
         return self.advance()
 
     def halt(self, stop: int) -> list[Action[QueueT, SpanT]]:
-        """Stand still: everything below `stop` is finished, and the handler gave up."""
+        """Stop reading: the handler gave up, and everything below `stop` is finished."""
         self.is_halted = True
         self.waiting.clear()
         return self.finish(stop) + self.commit()
@@ -94,13 +94,18 @@ class QueueReading(Generic[QueueT, SpanT]):
         return self.advance()
 
     def leave(self, leave_by: float, is_again: bool) -> list[Action[QueueT, SpanT]]:
-        """Begin nothing new; what the handler has begun may finish until `leave_by`."""
+        """Prepare the release: begin nothing new. A running call may finish until `leave_by`."""
         self.leave_by = leave_by
         self.waiting.clear()
         return self.commit(is_again and not self.is_handling)
 
     def commit(self, is_again: bool = False) -> list[Action[QueueT, SpanT]]:
-        """Store how far it is, unless that is being stored, or is stored and not wanted again."""
+        """
+        Commit the offset up to which messages are handled.
+
+        Do nothing while a commit is in progress, nor if the offset is stored already, unless
+        `is_again`.
+        """
         is_wanted = self.is_dirty or is_again
         if self.is_committing or not is_wanted or self.handled_to is None:
             return []
@@ -108,7 +113,7 @@ class QueueReading(Generic[QueueT, SpanT]):
         return [Commit(self.queue, self.life, self.handled_to, not self.is_dirty)]
 
     def advance(self) -> list[Action[QueueT, SpanT]]:
-        """Begin what can begin now."""
+        """Begin all work that can begin now."""
         if self.is_leaving:
             return self.commit() if not self.is_handling else []
         if self.is_halted:

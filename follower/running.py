@@ -1,9 +1,9 @@
 """
 Performs what the core decides, on one event loop.
 
-Each action becomes a task. A queue's tasks belong to its `Work`, which ends with the holding, so
-whatever goes wrong with one queue is tried again there and holds up no other. Only this module
-steps the core, and always from the event loop.
+Each action becomes a task. A queue's tasks belong to its `Work`, which ends with the holding. If an
+operation of a queue fails, its own task tries again and delays no other queue. Only this module
+calls the core, and always from the event loop.
 """
 
 import asyncio
@@ -45,15 +45,15 @@ Action = actions.Action[MessageQueue, Piece]
 FIRST_SECONDS = 5.0
 """How long the first answer may take, before the coordinator's terms are known."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
-"""Between attempts at brokers."""
+"""Pauses between attempts at brokers."""
 MOST_REFUSED_PAUSE = 5.0
-"""Between requests that are refused for a reason that somebody must change."""
+"""Longest pause after a request that is refused until a user changes something."""
 _BY_NAME = {each.value: each for each in Refusal}
 _PASSES = frozenset(("NotLeading", Refusal.STALE.value, Refusal.SESSION_OVER.value))
 
 
 class Asks(Protocol):
-    """The way to the coordinator."""
+    """Sends requests to the coordinator."""
 
     url: str
     group: str
@@ -62,7 +62,7 @@ class Asks(Protocol):
     async def ask(
         self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
     ) -> MemberAnswer:
-        """Send a request and wait so many seconds for its answer."""
+        """Send a request, and wait at most `seconds` for its answer."""
 
     async def leave(self, session: str) -> None:
         """End the session."""
@@ -88,7 +88,7 @@ class Serves(Protocol):
 
 
 def clock() -> float:
-    """Tell the time by a clock that runs while the machine sleeps."""
+    """Read a clock that also runs while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -116,7 +116,7 @@ class Running:
         self._asking: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._due: float | None = None
-        """When the timer is due, by our clock."""
+        """When the timer is due, by `clock`."""
         self._brake = Brake(log)
         self._refusals = 0
         self._trouble = "no coordinator has answered yet"
@@ -130,7 +130,7 @@ class Running:
 
     @property
     def trouble(self) -> str:
-        """Why it is not ready; empty if it is."""
+        """Why this member is not ready; empty if it is ready."""
         return "" if self._core.is_live and self._core.may_act(clock()) else self._trouble
 
     async def run(self) -> None:
@@ -142,7 +142,7 @@ class Running:
             await self._close()
 
     def stop(self) -> None:
-        """Finish what the handler has begun, then end. A second call waits for nothing."""
+        """Let running calls of the handler finish, then end. A second call ends at once."""
         if self._is_stopping:
             self._end()
             return
@@ -160,9 +160,10 @@ class Running:
 
     def _step(self, take: Callable[[float], list[Action]]) -> None:
         """
-        Bring a fact about a queue to the core, and perform what follows.
+        Pass a fact about a queue to the core, and perform the resulting actions.
 
-        A queue makes many, so the member as a whole is looked at only if something of it changed.
+        Such facts are frequent. So the state of the whole member is updated only after actions that
+        change it.
         """
         if self._over.done():
             return
@@ -181,7 +182,7 @@ class Running:
                 self._asking.add(task)
                 task.add_done_callback(self._note_asked)
             case actions.Locate(queue=queue, life=life):
-                assert self._source is not None, "an answer names it before it grants anything"
+                assert self._source is not None, "an answer names it before it grants queues"
                 work = Work(queue, life, self._source.group, lambda: self._core.may_act(clock()))
                 self._works[queue] = work
                 work.start(self._locate(work, self._cluster))
@@ -201,14 +202,12 @@ class Running:
 
     @property
     def _cluster(self) -> Serves:
-        assert self._brokers is not None, "an answer names them before it grants anything"
+        assert self._brokers is not None, "an answer names the brokers before it grants queues"
         return self._brokers
 
     async def _locate(self, work: Work, brokers: Serves) -> None:
         queue, life = work.queue, work.life
-        begin = await self._persist(
-            work, "find its offset", lambda: self._find_begin(work, brokers)
-        )
+        begin = await self._persist(work, "locate", lambda: self._find_begin(work, brokers))
         log.debug("%s: read from offset %d on", queue, begin)
         self._step(lambda now: self._core.note_begin(queue, life, begin, now))
 
@@ -244,7 +243,7 @@ class Running:
             self._metrics.stopped.set(len(self._halted))
             self._step(lambda now: core.note_halt(queue, life, stop, now))
         except MovedOnError as error:
-            log.warning("%s: %s; reading goes on where it is stored", queue, error)
+            log.warning("%s: %s; reading continues at the stored position", queue, error)
             await work.pause(FIRST_PAUSE)
             self._step(lambda now: core.note_moved_on(queue, life, now))
         else:
@@ -259,14 +258,14 @@ class Running:
         self._step(lambda now: self._core.note_commit(queue, life, offset, now))
 
     async def _commit_again(self, work: Work, offset: int, brokers: Serves) -> None:
-        """Try once: a broker that is away must not hold up a queue that is to be released."""
+        """Try to commit once: an unreachable broker must not delay the release of a queue."""
         try:
             await brokers.commit(work, offset)
         except OverError:
             raise
         except Exception as error:  # noqa: BLE001  # it must hold up this queue alone
             self._metrics.broker_failures.labels("commit").inc()
-            log.debug("%s: offset %d, which is stored, cannot be committed again: %s", work.queue,
+            log.debug("%s: the stored offset %d cannot be committed again: %s", work.queue,
                       offset, error)  # fmt: skip
 
     async def _persist(
@@ -282,7 +281,7 @@ class Running:
                 raise
             except Exception as error:  # noqa: BLE001  # it must hold up this queue alone
                 self._metrics.broker_failures.labels(what).inc()
-                self._brake.say(key, f"{work.queue}: cannot {what}, trying again: {error}")
+                self._brake.say(key, f"{work.queue}: {what} failed, trying again: {error}")
                 await asyncio.sleep(next(pauses))
             else:
                 self._brake.clear(key, f"{work.queue}: {what} works again")
@@ -316,7 +315,7 @@ class Running:
         if not self._core.is_newest(asked):
             return
         self._brake.clear("coordinator", f"{self._coordinator.url} answers again")
-        self._brake.clear("refusal", "the coordinator lets this member in")
+        self._brake.clear("refusal", "the coordinator accepts this member")
         self._refusals = 0
         if self._source is None:
             self._source = answer.source
@@ -356,8 +355,8 @@ class Running:
             seconds = self._terms.session if self._terms else Terms().session
             return (
                 f"another process is member {self._coordinator.member!r} of group "
-                f"{self._coordinator.group} and is alive; this one waits until it leaves, or is "
-                f"silent for its session's time (about {seconds:g} s): {error}"
+                f"{self._coordinator.group} and is alive; this process waits until the other one "
+                f"ends its session, or is silent for about {seconds:g} s: {error}"
             )
         return f"the coordinator refuses this member, trying again: {error}"
 
@@ -368,7 +367,7 @@ class Running:
             self._over.set_exception(error)
 
     def _look(self) -> None:
-        """See what a step has changed for the member as a whole."""
+        """Update the state of the whole member after a step."""
         if self._over.done():
             return
         core = self._core
@@ -413,7 +412,7 @@ class Running:
             self._over.set_result(None)
 
     async def _close(self) -> None:
-        """Leave: give up what is still under way, and tell the coordinator."""
+        """Give up the work in progress, and end the session at the coordinator."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._over.done():  # it was cancelled
@@ -428,7 +427,7 @@ class Running:
             try:
                 await self._coordinator.leave(self._core.session)
             except (NoAnswerError, RefusedError) as error:
-                log.warning("could not tell the coordinator that this member leaves: %s", error)
+                log.warning("could not end the session at the coordinator: %s", error)
         if self._brokers is not None:
             await self._brokers.close()
         self._metrics.held.set(0)

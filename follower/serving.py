@@ -14,13 +14,13 @@ from follower.options import FollowerError
 async def serve(
     port: int, registry: CollectorRegistry, trouble: Callable[[], str]
 ) -> AsyncIterator[None]:
-    """Answer for as long as this lasts. `trouble` tells why it is not ready, if it is not."""
+    """Serve until the context ends. `trouble` returns why the follower is not ready, or ''."""
 
     async def answer_metrics(_: web.Request) -> web.Response:
         return web.Response(body=generate_latest(registry), content_type="text/plain")
 
     async def answer_health(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")  # that it answers shows that the event loop turns
+        return web.Response(text="ok\n")  # an answer shows that the event loop runs
 
     async def answer_readiness(_: web.Request) -> web.Response:
         said = trouble()

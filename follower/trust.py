@@ -1,7 +1,7 @@
 """
-Whom a follower trusts to be the coordinator: the authorities in a file.
+The certificate authorities that a follower trusts for the coordinator's certificate.
 
-The file is read again for each request, as the token is: whoever provides it renews it.
+Their file is read again for each request, like the token, because whoever provides it renews it.
 """
 
 import ssl
@@ -11,16 +11,16 @@ from follower.options import FollowerError
 
 
 class TrustFile:
-    """The newest authorities of a file."""
+    """The current authorities in a file."""
 
     def __init__(self, file: Path) -> None:
-        """Refuse a file that holds none."""
+        """Refuse a file without authorities."""
         self._file = file
         self._text: str | None = None
         self._context = self.read()
 
     def read(self) -> ssl.SSLContext:
-        """Read the file; the same context as long as it has not changed."""
+        """Read the file. Return the same context as long as the file has not changed."""
         try:
             text = self._file.read_text("ascii")
             if text != self._text:

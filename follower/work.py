@@ -17,12 +17,12 @@ log = logging.getLogger("evenkeel.follower")
 
 
 class OverError(Exception):
-    """The holding is over, so what was about to be done must not be done any more."""
+    """The holding of the queue is over, so its work must not continue."""
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """What is under way for one life of a queue."""
+    """What is in progress for one holding of a queue."""
 
     queue: MessageQueue
     life: int
@@ -34,9 +34,9 @@ class Work:
     stored: int | None = None
     """The offset in the handler's own store, if it keeps positions and has one."""
     pieces: deque[Piece] = field(default_factory=deque)
-    """Pulled, and not given to the core yet."""
+    """Pieces that were pulled, and not given to the core yet."""
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the queue must be released: pauses end."""
+    """Set when the queue must be released, so that pauses end."""
     is_over: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -45,12 +45,12 @@ class Work:
         return not self.is_over and self.is_session_live()
 
     def check(self) -> None:
-        """Stop whoever is about to act if the holding is over."""
+        """Raise an `OverError` if the holding is over."""
         if not self.may_act():
             raise OverError
 
     def make_step(self, stop: int) -> Step:
-        """Make the step by which the handler moves its position of this queue."""
+        """Make the step that tells the handler how far to move the position of this queue."""
         return Step(self.group, self.queue, self.stored, stop)
 
     def start(self, step: Coroutine[Any, Any, None]) -> None:
@@ -60,14 +60,14 @@ class Work:
         task.add_done_callback(self._note_end)
 
     def end(self) -> None:
-        """Give up everything that is under way."""
+        """Give up everything that is in progress."""
         self.is_over = True
         self.pieces.clear()
         for task in self._tasks:
             task.cancel()
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, or until the queue must be released."""
+        """Wait for this time, or until the queue must be released."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.leaving.wait()
@@ -76,5 +76,5 @@ class Work:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, OverError):
-            log.error("%s: a defect of the follower; the queue stands still", self.queue,
+            log.error("%s: a bug in the follower; the queue stands still", self.queue,
                       exc_info=error)  # fmt: skip

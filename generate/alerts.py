@@ -17,7 +17,7 @@ HEAD = "| alert | severity | after | |\n|---|---|---|---|\n"
 
 
 def make_table(root: Path) -> str:
-    """Make a line for each alert. Its name links to the runbook."""
+    """Make a line for each alert. The name of the alert links to its runbook."""
     return HEAD + "\n".join(_make_lines(yaml.safe_load((root / RULES).read_text(encoding="utf-8"))))
 
 

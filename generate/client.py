@@ -16,7 +16,7 @@ HEAD = """\
 `make generate` writes this page from the code. [The guide](../rocketmq-client.md) shows how to use
 the methods.
 `mq_client.blocking.Client` has all of these methods. `mq_client.aio.Client` has them as coroutines,
-except for the last section before the errors. It also has `run` and `watch_members`.
+except for the methods under "Only in the blocking client". It also has `run` and `watch_members`.
 """
 TITLES = {
     "mq_client.operations.routing": "Topics and brokers",
@@ -56,7 +56,7 @@ def _method(method: FunctionType) -> str:
 
 
 def signature(method: Callable[..., Any]) -> str:
-    """Format a method's signature on a client. A flow is shown as the type of its result."""
+    """Format a method's signature on a client. A result of type `Flow[X]` is shown as `X`."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(method))).body
     assert isinstance(tree, ast.FunctionDef)
     assert tree.returns is not None

@@ -2,8 +2,8 @@
 The rows of the Grafana dashboard: all groups, one group and its members, topics, the operator.
 
 Every replica of the operator exposes all groups and topics, so `max` combines the replicas' series.
-Only the leader exposes where the queues of members are. Its series and those of its predecessor may
-overlap for a moment, and `max` suits that too.
+Only the leader exposes how many queues members have. The series of a leader and its predecessor may
+overlap for a moment, and `max` also combines these.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -235,7 +235,7 @@ def _job() -> Iterable[Panel]:
 
 
 def _members(name: str) -> str:
-    """Query what the leader knows of the members of the selected group."""
+    """Query a metric about the members of the selected group, which only the leader exposes."""
     return _query(f"members_{name}", ONE)
 
 
@@ -250,21 +250,23 @@ def _make_members_row() -> Iterable[Panel]:
         "Not read", "Queues that no member may read now.", _members("waiting_queues"), red_from=1
     )
     yield grafana.make_number(
-        "Lent", "Queues that are read by others, as their owner is away.", _members("lent_queues")
+        "Lent",
+        "Queues that other members read, because their owner has no session.",
+        _members("lent_queues"),
     )
     yield grafana.make_number(
-        "Silent", "Sessions in the time range that ended because nothing was heard of the member.",
+        "Silent", "Sessions that ended in the time range because the member sent no more requests.",
         _count("members_silent_sessions", "namespace, name", RANGE), unit="short",
     )  # fmt: skip
     stopped = f"evenkeel_follower_stopped_queues{{{ONE}}}"
     yield grafana.make_number(
-        "Stopped", "Queues that stand still at a message, as followers in Python report.",
+        "Stopped", "Queues that followers in Python no longer read because a message failed.",
         _aggregate("namespace, name", stopped, "sum"), red_from=1,
     )  # fmt: skip
     lost = _count("follower_lost_messages", "namespace, name", RANGE)
     yield grafana.make_number(
         "Lost messages",
-        "Messages in the time range that brokers had deleted before followers in Python read them.",
+        "Messages in the time range that brokers deleted before followers in Python read them.",
         lost,
         unit="short",
         red_from=1,
@@ -280,7 +282,7 @@ def _make_members_row() -> Iterable[Panel]:
     released = f"sum by (le) (rate(evenkeel_members_release_seconds_bucket{RATE}))"
     yield grafana.graph(
         "Release",
-        "How long it takes until a queue that is taken from a member is free, for all groups.",
+        "Time until a member releases a queue that is taken from it, for all groups.",
         *(
             Query(f"histogram_quantile({share}, {released})", label)
             for share, label in (("0.5", "p50"), ("0.99", "p99"))
@@ -288,7 +290,7 @@ def _make_members_row() -> Iterable[Panel]:
         unit="s",
     )
     yield grafana.graph(
-        "Refused requests", "Refused requests of members by reason. Stale is part of the exchange.",
+        "Refused requests", "Refused requests of members by reason. The reason Stale is normal.",
         Query(_count("members_refused_requests", "reason", RATE), "{{reason}}"), unit="none",
     )  # fmt: skip
 
@@ -301,7 +303,7 @@ def _make_followers_row() -> Iterable[Panel]:
     )  # fmt: skip
     handled = f"rate(evenkeel_follower_handled_messages_total{{{ONE}}}{RATE})"
     yield grafana.graph(
-        "Messages by follower", "Messages per second that the handler of each one has finished.",
+        "Messages by follower", "Messages per second that each follower's handler has finished.",
         Query(_aggregate("pod", handled, "sum"), "{{pod}}"), unit="cps", stacked=True,
     )  # fmt: skip
     yield grafana.graph(

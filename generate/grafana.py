@@ -22,7 +22,10 @@ class Query:
 
     expr: str
     legend: str = ""
-    """The name of each series. In a table, the heading of the column; without one it is hidden."""
+    """
+    The name of each series. In a table it is the heading of the column, and a column without a
+    heading is hidden.
+    """
 
 
 @dataclass(frozen=True)

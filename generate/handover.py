@@ -14,16 +14,16 @@ SIDES = {
     "Java follower": "RocketMQ's consumers with Evenkeel",
     "DefaultMQPushConsumer": "RocketMQ's consumers alone",
 }
-"""What a column is called, by a side's name in the results. A side that did not play has none."""
+"""The heading of a side's column, by the side's name in the results. Other sides get no column."""
 STILL = {
-    "one is frozen": "a consumer hangs: a queue stands still for at most",
-    "one is cut off": "a consumer is cut off from the network: a queue stands still for at most",
+    "one is frozen": "a consumer hangs: a queue is not read for at most",
+    "one is cut off": "a consumer is cut off from the network: a queue is not read for at most",
     "queues are added": "queues are added: a new queue is first read within",
 }
 TWICE = "messages read twice, in all events together"
 STILL_TOO = {
     "quiet": "in quiet times: the longest time between two reads of a queue",
-    "a broker is killed": "a broker is killed: a queue stands still for at most",
+    "a broker is killed": "a broker is killed: a queue is not read for at most",
 }
 _ROW = re.compile(r"^  (?P<side>\S.*?) +[\d,]+ +[\d,]+ +[\d.]+ +(?P<still>[\d.]+) ")
 """A side's row for an event: messages read twice, queues moved, median and worst standstill."""
@@ -34,7 +34,7 @@ def make_table(results: str) -> str:
     """Make the table. Each cell is one number, and the best number of a row is bold."""
     twice = _find_twice(results)
     if len(twice) < 2:
-        raise ValueError(f"{RESULTS} has no two sides to compare")
+        raise ValueError(f"{RESULTS} must contain at least two sides to compare")
     rows = [_make_row(label, _find_still(results, event, twice)) for event, label in STILL.items()]
     rows.append(_make_row(TWICE, twice))
     rows += [
@@ -51,7 +51,7 @@ def _find_still(results: str, event: str, sides: Mapping[str, int]) -> dict[str,
     found = [_ROW.match(line) for line in after.splitlines()[: len(sides)]]
     still = {each["side"]: float(each["still"]) for each in found if each}
     if still.keys() != sides.keys():
-        raise ValueError(f"{RESULTS} has no rows of all sides for {event!r}")
+        raise ValueError(f"{RESULTS} lacks the row of a side for the event {event!r}")
     return still
 
 

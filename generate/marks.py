@@ -11,6 +11,6 @@ def write(page: Path, parts: Mapping[str, str]) -> None:
         before, begin, rest = text.partition(f"<!-- made: {name} -->")
         _, end, after = rest.partition("<!-- end -->")
         if not end:
-            raise ValueError(f"{page} has no place for {name!r}")
+            raise ValueError(f"{page} has no marks for the generated part {name!r}")
         text = f"{before}{begin}\n\n{part}\n\n{end}{after}"
     page.write_text(text, encoding="utf-8")

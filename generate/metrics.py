@@ -19,8 +19,8 @@ HEAD = """\
 # Metrics
 
 `make generate` writes this page from the metrics in the code. The operator serves its metrics on
-port 8080 (`--port`) under `/metrics`, a job's driver serves its metrics on port 8090. The operator
-also exposes `process_*` metrics. [Monitoring](../operating/monitoring.md) describes what to watch,
+port 8080 (`--port`) under `/metrics`, and a job's driver on port 8090. The operator also exposes
+`process_*` metrics. [Monitoring](../operating/monitoring.md) describes what to watch,
 the alerts and the dashboard.
 """
 TABLE = "| metric | type | labels | meaning |\n|---|---|---|---|\n"

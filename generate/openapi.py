@@ -1,8 +1,8 @@
 """
 Generates the OpenAPI document of the exchange between members and their coordinator.
 
-The schemas are made from the types that the server reads and writes, the descriptions of fields
-and refusals from their docstrings.
+The schemas are made from the types that the server reads and writes. The descriptions of fields and
+refusals are their docstrings.
 """
 
 import itertools
@@ -31,35 +31,36 @@ HEAD = "# Made from the types in contract/following.py by `make generate`.\n"
 PARTS = (MemberRequest, MemberAnswer, MemberRefusal, QueueIds, GroupSource)
 REF = "#/components/schemas/{name}"
 INFO = f"""\
-A member of a ConsumerGroup says again and again which queues it holds, and the coordinator answers
-which queues it may read. The page "A member in any language" of Evenkeel's documentation says what
-a member must do with the answers.
+A member of a ConsumerGroup sends request after request with the queues that it holds. The
+coordinator answers with the queues that the member may read. The page "A member in any language"
+of Evenkeel's documentation describes what a member must do with the answers.
 
 Bodies are JSON in UTF-8, not compressed. Readers ignore unknown fields.
 
-Other paths are answered with 404, other methods with 405, both with a `MemberRefusal`. What is not
-valid HTTP is answered with 400 or 417 in plain text.
+Requests to other paths are answered with 404, and requests with other methods with 405, both with
+a `MemberRefusal`. Bytes that are not valid HTTP are answered with 400 or 417 in plain text.
 
-There may be {connections.MOST_CONNECTIONS:,} connections. If there are more, the one that has been
-idle for longest is closed. The headers of the first request must arrive within
-{connections.FIRST_HEAD_SECONDS:g} seconds.
+At most {connections.MOST_CONNECTIONS:,} connections may be open. If another one is opened, the
+connection that has been idle for longest is closed. The headers of the first request of a
+connection must arrive within {connections.FIRST_HEAD_SECONDS:g} seconds.
 """
 ASK = f"""\
-A long poll. The answer comes at once if the member's grants are not those of `revision`. Otherwise
-it comes when they change, at the latest after `waitSeconds`, or after
-{Terms(session=1.0).poll:g} of `sessionSeconds` if that is shorter. So the client must be ready to
-wait for longer than that.
+The request is a long poll. If the member's grants are not those of `revision`, the answer comes at
+once. Otherwise it comes when the grants change, at the latest after `waitSeconds` or after
+{Terms(session=1.0).poll:g} of `sessionSeconds`, whichever is shorter. So the client's own timeout
+must be longer than that.
 
-A newer request of the session replaces one that waits. The older one is answered with `Stale`.
+A newer request of the same session replaces a request that waits. The older request is answered
+with `Stale`.
 """
 BODY = f"""\
 At most {MOST_REQUEST_BYTES:,} bytes, which must arrive within {server.BODY_SECONDS:g} seconds.
-`holds` may have {MOST_QUEUES:,} queues in all.
+`holds` may contain at most {MOST_QUEUES:,} queues in total.
 """
 LEAVE = "The queues that the member held can be granted to other members at once."
 TOKEN = f"""\
 In a cluster, the token of the member's pod for the audience `{AUDIENCE}`, which the kubelet mounts
-by a projected volume. With `evenkeel run`, the text of the file that it names when it starts.
+by a projected volume. With `evenkeel run`, the content of the file that it names at its start.
 """
 
 
@@ -108,13 +109,13 @@ def _build_path() -> Document:
             _build_name("namespace", "The namespace of the ConsumerGroup."),
             _build_name("group", "The name of the ConsumerGroup."),
             _build_name(
-                "member", "The name of the member; in a cluster, that of its pod.",
+                "member", "The name of the member; in a cluster, the name of its pod.",
                 maxLength=server.MOST_MEMBER_LETTERS,
             ),
         ],
         refusals.POST: {
             "operationId": "ask",
-            "summary": "Say which queues the member holds, and learn which ones it may read",
+            "summary": "Report the queues that the member holds, and get those that it may read",
             "description": ASK,
             "requestBody": {
                 "description": BODY, "required": True, "content": _build_content(MemberRequest),
@@ -134,11 +135,11 @@ def _build_path() -> Document:
             "parameters": [
                 {
                     "name": "session", "in": "query", "required": True, "schema": session,
-                    "description": "The session to end. Another one of this member goes on.",
+                    "description": "The session to end. Another session of this member continues.",
                 }
             ],
             "responses": {
-                "204": {"description": "The session is over, or was before."},
+                "204": {"description": "The session has ended, now or earlier."},
                 **_build_refusals(refusals.DELETE),
             },
         },
@@ -178,7 +179,7 @@ def _build_refusal(found: list[refusals.Refused]) -> Document:
 def _build_schemas() -> Document:
     _, schemas = msgspec.json.schema_components(PARTS, ref_template=REF)
     for schema in schemas.values():
-        del schema["title"]  # it is the name once more
+        del schema["title"]  # it only repeats the name of the schema
         if "enum" in schema:
             schema["type"] = "string"
     for kind in PARTS:
@@ -190,7 +191,7 @@ def _build_schemas() -> Document:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes equal values twice, not as YAML aliases, and longer texts as they are."""
+    """Writes repeated values in full, without YAML aliases, and keeps the lines of texts."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Lists what the coordinator answers if a member gets no grants, also as a table of a page."""
+"""Lists the coordinator's refusals, and writes them as a table into a page."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -16,13 +16,13 @@ HEAD = "| status | reason | meaning |\n|---|---|---|\n"
 
 
 class Refused(NamedTuple):
-    """An answer without grants."""
+    """A refusal: an answer without grants."""
 
     status: HTTPStatus
     reason: str
     meaning: str
     methods: tuple[str, ...]
-    """The operations that may be answered so."""
+    """The operations that may get this answer."""
 
 
 def list_refusals() -> list[Refused]:
@@ -38,7 +38,7 @@ def _make_refusals() -> Iterator[Refused]:
     for refusal, status in server.REFUSED_STATUSES.items():
         yield Refused(status, refusal.value, _flatten(refusals[refusal.name]), (POST,))
     bad = Denial.BAD_REQUEST.value
-    yield Refused(HTTPStatus.NOT_FOUND, bad, "The path is another one.", ())
+    yield Refused(HTTPStatus.NOT_FOUND, bad, "The coordinator has no such path.", ())
     yield Refused(HTTPStatus.METHOD_NOT_ALLOWED, bad, "The method is neither POST nor DELETE.", ())
     too_long = f"The body has more than {MOST_REQUEST_BYTES:,} bytes."
     yield Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, bad, too_long, (POST,))

@@ -38,7 +38,7 @@ def _explain() -> None:
     )
     parser.parse_known_args()  # exits for --help
     parser.print_usage(sys.stderr)
-    print(f"{parser.prog}: {sys.argv[1]!r} is not understood", file=sys.stderr)
+    print(f"{parser.prog}: unknown argument {sys.argv[1]!r}", file=sys.stderr)
     sys.exit(MISUSED)
 
 

@@ -1,8 +1,8 @@
 """
 Answer the requests of `python -m lb_core`.
 
-There are three sorts of requests. Those for STICKY go to `plan`. Those for RocketMQ's strategies
-pass the lists on in the given order. Those for message-granular mode apply its share rule.
+Requests for STICKY are answered by `plan`. RocketMQ's strategies get the lists of a request in the
+given order. Requests for message-granular mode are answered by its share rule (`pop`).
 """
 
 import json
@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 Answer = dict[str, object]
 
 LARGEST_ANSWER = 2_000_000
-"""Maximum number of entries in an answer. It grows large if every consumer gets every queue."""
+"""Maximum number of entries. An answer grows large if every consumer gets every queue."""
 
 
 def answer(line: bytes, clock: Clock) -> str:
@@ -143,7 +143,9 @@ def _refuse_large(dealt: Mapping[str, list[Queue]]) -> None:
     """Refuse large answers. Consumers may share a list, so short lists can make a large answer."""
     entries = sum(map(len, dealt.values()))
     if entries > LARGEST_ANSWER:
-        raise errors.BadRequestError(f"the answer has {entries} entries, over {LARGEST_ANSWER}")
+        raise errors.BadRequestError(
+            f"the answer would have {entries} entries, more than {LARGEST_ANSWER}"
+        )
 
 
 def _ask_for_one(

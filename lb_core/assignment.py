@@ -9,7 +9,7 @@ from lb_core.inventory import Inventory, Runs
 from lb_core.model import Queue, QueueRange, shorten, sort_texts
 
 MOST_QUEUES = 100_000
-"""Maximum number of queues in a document. A short range of ids may stand for billions."""
+"""Maximum number of queues in a document, because a short range of ids may stand for billions."""
 
 
 class WrittenIds(Protocol):

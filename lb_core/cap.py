@@ -1,9 +1,9 @@
 """
 Defer moves beyond `maxMoves`, so that a plan is carried out in rounds.
 
-Forced moves do not count. Of the other moves, those away from draining consumers are made first,
-then those from the most loaded consumer to its least loaded taker. A deferred queue stays with its
-owner until the next round, which has a limit of its own.
+Forced moves do not count. Of the other moves, those that empty draining consumers are made first.
+Then the most loaded consumer gives a queue to the least loaded consumer that takes from it, and so
+on. A deferred queue stays with its owner until the next round, which has a limit of its own.
 
 Why this is correct: only moves that can wait are deferred, so the old owner may still own the
 queue. Any subset of the moves can be made, because each queue then has one owner, the old or the
@@ -24,7 +24,7 @@ from lb_core.outcome import Outcome
 def hold_back(
     moves: Sequence[Move], limit: float, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
-    """Split moves into those to make now and those to defer, and undo the latter in `outcome`."""
+    """Split moves into those to make now and those to defer, which are undone in `outcome`."""
     chosen = [move for move in moves if move.chosen]
     if sum(move.size for move in chosen) <= limit:
         return list(moves), []

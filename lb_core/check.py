@@ -78,7 +78,7 @@ def refuse_strangers(
 
 
 def _compare(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
-    """Return where two lists of runs differ. It is usually one place, so equal ends are cut off."""
+    """Return where two lists of runs differ: usually in one place, so equal ends are cut off."""
     head = _count_agreeing(old, new)
     old, new = old[head:], new[head:]
     tail = _count_agreeing(old[::-1], new[::-1])

@@ -1,10 +1,12 @@
 """
-Decide which queues move: take some from consumers that have too many, and deal them to the others.
+Decide which queues move: take queues from consumers with too many, and deal them to the others.
 
 How many queues each consumer gives or gets is decided elsewhere. This module has two further aims,
-for which it never moves an extra queue. Every consumer holds a similar share of every topic, so
-that a busy topic is spread over all consumers. A consumer's queues of one topic have consecutive
-ids, so that a status can say "0-9".
+for which it never moves an extra queue:
+
+- Every consumer holds a similar share of every topic, so that a busy topic is spread over all
+  consumers.
+- A consumer's queues of one topic have consecutive ids, so that a status can say "0-9".
 """
 
 from collections import Counter
@@ -30,7 +32,7 @@ def redistribute(
     of_kind: Callable[[Runs], Runs] = tuple,
 ) -> None:
     """
-    Take its surplus from each consumer, and deal these queues and `free` to the other consumers.
+    Take each consumer's surplus, and deal these queues and `free` to consumers that lack queues.
 
     A consumer with a negative surplus gets that many queues. If only one kind of queue may move,
     `of_kind` selects the queues of that kind from a consumer's queues.
@@ -59,9 +61,10 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
     """
     Split what a consumer holds into what it keeps and the `count` queues it gives away.
 
-    The queues given away come from the topics of which the consumer holds most and, among equals,
-    the topics of which the pool has least. So a new consumer to which many consumers give gets
-    queues of every topic. `pooled` is updated.
+    The queues given away come from the topics of which the consumer holds the most queues. Of two
+    such topics, the one with fewer queues in the pool comes first. So if many consumers give queues
+    to a new consumer, it gets queues of every topic. `pooled`, the number of queues of each topic
+    in the pool, is updated.
     """
     sizes: dict[int, int] = {}
     for run in held:
@@ -78,8 +81,8 @@ def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int,
     """Return how many queues to take from each topic, so that the largest rest is minimal."""
     # Proof: every topic above a limit, the water line, is cut down to it. Of all lines that take at
     # least `count` queues, the highest is used, so the largest rest cannot be smaller. If that
-    # takes too many queues, the topics of which the pool has most get one back each, so none is
-    # more than one above the line.
+    # takes too many queues, the topics with the most queues in the pool get one queue back each. So
+    # no topic is more than one queue above the line.
     if count == 1:
         return {max(sizes, key=lambda topic: (sizes[topic], -pooled[topic], -topic)): 1}
     height, rest = _find_waterline(list(sizes.values()), count)
@@ -99,7 +102,7 @@ def _find_waterline(sizes: list[int], count: int) -> tuple[int, int]:
         if total - number * lower >= count:
             height = (total - count) // number
             return height, total - number * height - count
-    raise AssertionError(f"{count} queues wanted of {total}")
+    raise AssertionError(f"cannot take {count} queues from a consumer that has {total}")
 
 
 def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[range]:
@@ -119,7 +122,7 @@ def _cut(runs: list[range], count: int, topics: Topics, topic: int) -> list[rang
 
 
 def deal(pool: Runs, needs: Sequence[int], topics: Topics) -> list[Runs]:
-    """Deal the whole pool: receiver i gets `needs[i]` queues, a similar share of each topic."""
+    """Deal the whole pool: receiver i gets `needs[i]` queues, and a similar share of each topic."""
     if len(needs) == 1:
         return [pool]
     large, woven = _lay_lines(pool, len(needs), topics)
@@ -169,12 +172,13 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
     """
     Yield for each line how many queues each receiver gets, if `_is_level(needs)`.
 
-    The rest after an even share of a line goes to consecutive receivers, one queue each. The next
-    line continues with the next receiver, in a circle.
+    The queues that remain after an even share of a line go to consecutive receivers, one queue
+    each. The next line continues with the next receiver, in a circle.
     """
     # Proof: the rests of all lines are dealt one by one around the circle, starting at the first
-    # receiver. So no receiver is ever two ahead of another. In the end the first receivers have one
-    # more than the others, and they are as many as the rest of the whole pool, as `needs` says.
+    # receiver. So no receiver is ever two queues ahead of another. In the end, the first receivers
+    # have one queue more than the others. The number of these receivers is the rest of the whole
+    # pool, as in `needs`.
     receivers, first = len(needs), 0
     for count in counts:
         each, over = divmod(count, receivers)
@@ -184,7 +188,7 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
 
 
 def _spread_by_need(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
-    """Yield for each line how many queues each receiver gets: a share of its need, rounded."""
+    """Yield for each line how many queues each receiver gets: proportional to needs, rounded."""
     # Proof: the positions of the cuts are rounded, not the sizes, so the sizes of a line add up to
     # its count. A size is at most its exact share rounded up. The share is at most the need, a
     # whole number, so no receiver gets more than it needs. The last line has exactly the queues

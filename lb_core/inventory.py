@@ -1,11 +1,11 @@
 """
-Numbers every queue of a group, so that plans are computed on runs of numbers.
+Number every queue of a group, so that plans are computed on runs of numbers.
 
 A *source* is one topic on one broker (in one zone). Sources are sorted in RocketMQ's order. The
 numbers of source i start at `i * SPAN`, and a queue's number is this start plus the queue's id. So
-numbers have the order of queues (on one broker zone by zone), consecutive numbers are consecutive
-ids, and new queues of a topic change no other number. Runs are plain `range` objects: they are
-small and fast, and the garbage collector ignores them.
+numbers are in the order of queues (on one broker zone by zone), and consecutive numbers are
+consecutive ids. New queues of a topic do not change the number of any other queue. Runs are plain
+`range` objects: they are small and fast, and the garbage collector ignores them.
 """
 
 from bisect import bisect_right
@@ -20,10 +20,10 @@ from lb_core.model import Queue, QueueRange, order_text, quote, shorten
 
 SPAN = 0x1_9E37_79B1
 """
-Larger than the largest id, so runs of two sources never touch.
+The distance of two sources. It is larger than the largest id, so their runs never touch.
 
-Not a round number: with 2^32 the same id of every topic would have the same low bits, and sets and
-dictionaries of numbers would have many collisions (measured: four times slower).
+It is not a round number: with 2^32, the same id of every topic would have the same low bits. Sets
+and dictionaries of numbers would then have many collisions (measured: four times slower).
 """
 
 Runs = tuple[range, ...]
@@ -54,7 +54,7 @@ class Inventory:
 
     @cached_property
     def splits_brokers(self) -> bool:
-        """Whether a broker is in two zones, so that an id may change its source."""
+        """Whether a broker is in two zones, so that a queue may move to another source."""
         return len({(source.topic, source.broker) for source in self.sources}) < len(self.sources)
 
     @cached_property

@@ -1,8 +1,8 @@
 """
 STICKY for queues that differ: zones matter, or several consumers claim the same queues.
 
-Queues are divided into kinds, `rings` decides how many of each kind every consumer gets, and then
-the queues of one kind after another change their owners.
+First, queues are divided into kinds. Then `rings` decides how many queues of each kind every
+consumer gets. Finally, the queues change their owners, one kind after the other.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import Policy, Zones
 
 MOST_CELLS = 2_000_000
-"""Maximum of zones times consumers, to limit the memory. Real clusters have a few zones."""
+"""Maximum number of zones times consumers, to limit the memory. Real clusters have a few zones."""
 
 Disputed = list[tuple[Runs, Claimants]]
 Claim = tuple[int, Runs, frozenset[str]]
@@ -65,7 +65,8 @@ def allocate(
     sorter = Sorter(queues, find_home_zones(queues, group, policy))
     if len(sorter.zones) * len(group.eligible) > MOST_CELLS:
         raise errors.BadRequestError(
-            f"{len(sorter.zones)} zones and {len(group.eligible)} consumers are too many to weigh"
+            f"{len(sorter.zones)} zones times {len(group.eligible)} consumers is more than "
+            f"{MOST_CELLS}, the maximum"
         )
     holds = [sorter.count(outcome.holdings.get(name, ())) for name in group.eligible]
     claims = list(_split_claims(sorter, disputed))

@@ -26,7 +26,7 @@ OF_CONSUMERS = ("id", "zone", "capacity")
 LIKENESS = 0.7
 LONGEST_NAME = 40
 MOST_NAMES = 100
-"""Only the first names up to this count are compared, if they are not too long: it saves time."""
+"""At most this many unknown names, none over `LONGEST_NAME`, are compared. This saves time."""
 
 
 def check_request(fields: Mapping[str, object]) -> None:
@@ -55,7 +55,7 @@ def _check(
     meant: Mapping[str, str],
     where: str = "",
 ) -> None:
-    """Compare unknown fields with the known fields in `meant`, which has them by their place."""
+    """Compare unknown fields with known ones. `meant` maps a known field's path to its name."""
     unknown = sorted(name for name in fields.keys() - known if len(name) <= LONGEST_NAME)
     for name in unknown[:MOST_NAMES]:
         if (nearest := _find_nearest(name, tuple(sorted(meant.items())))) is not None:

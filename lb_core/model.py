@@ -54,7 +54,7 @@ class QueueRange:
             raise errors.BadRequestError(
                 f"queues from {quote(self.start)} up to, not including, {quote(self.stop)} of "
                 f"{shorten(self.topic)} on {shorten(self.broker)}: ids are whole numbers from 0 to "
-                f"{MAX_QUEUE_ID}, and the second must be the larger"
+                f"{MAX_QUEUE_ID}, and the end must be above the start"
             )
 
     def __len__(self) -> int:
@@ -74,8 +74,9 @@ class Member:
     """
     A consumer as it is seen now.
 
-    `lost_for_seconds` is None while it lives. A draining member must lose its queues. Its capacity
-    is relative to the capacities of the others; a member with capacity 0 gets no queues.
+    `lost_for_seconds` is None while the consumer is present. A draining member must lose its
+    queues. A capacity is relative to the capacities of the other members; a member with capacity 0
+    gets no queues.
     """
 
     id: str
@@ -106,7 +107,8 @@ class Member:
             )
         if self.lost_for_seconds is not None and not is_amount(self.lost_for_seconds):
             raise errors.BadRequestError(
-                f"consumer {shorten(self.id)}: lost for {quote(self.lost_for_seconds)} seconds"
+                f"consumer {shorten(self.id)}: {quote(self.lost_for_seconds)} is not a valid time "
+                "in seconds since the consumer was lost"
             )
 
 
@@ -157,7 +159,7 @@ def order_queue(queue: Queue) -> tuple[bytes, bytes, int]:
 
 
 def sort_texts(texts: Iterable[str]) -> list[str]:
-    """Sort as Java does. For ASCII, Python's order is the same, and much faster."""
+    """Sort as Java does. For ASCII, Python's own sort gives the same order and is much faster."""
     texts = list(texts)
     return sorted(texts) if "".join(texts).isascii() else sorted(texts, key=order_text)
 

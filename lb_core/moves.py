@@ -22,7 +22,7 @@ class Move(NamedTuple):
     Queues that change from one owner to another for the same reason.
 
     If `source` is None, the queues get their first owner and do not count as moved. If `target` is
-    None, the queues have no owner afterwards. A `chosen` move could have waited; others could not.
+    None, the queues have no owner afterwards. A `chosen` move could wait; other moves are forced.
     """
 
     inventory: Inventory
@@ -74,7 +74,7 @@ class Judge:
         return [Move(self.inventory, tuple(runs), *change) for change, runs in gathered.items()]
 
     def _list_changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
-        """List the real changes. A queue that one of its claimants got has not moved."""
+        """List the real changes. If one of a queue's claimants got it, the queue has not moved."""
         received: list[tuple[str | None, Runs]] = [*outcome.received, (None, outcome.unowned)]
         for run, giver, target in _pair_up(outcome.given, received):
             if not isinstance(giver, tuple):

@@ -2,7 +2,7 @@
 Decide which consumer owns which queue.
 
 `plan` is a pure function over values, without clock, randomness or I/O, so the same input gives the
-same plan in any process. `check`, which knows no strategy, has validated what `plan` returns.
+same plan in any process. Before `plan` returns, `check` validates the result of any strategy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ class Plan:
     """The lowest possible imbalance: exact without weights, a lower bound with weights."""
     look_again_seconds: float | None
     """
-    After how many seconds to plan again, even if nothing has changed by then. None: not at all.
+    After how many seconds to plan again, even if nothing has changed. None: only after a change.
     """
 
     @cached_property
@@ -167,7 +167,7 @@ def _explain_unowned(people: Group, policy: Policy, chosen: Strategy) -> str:
     if policy.pinned and not policy.pinned & people.members.keys():
         return "none of the pinned consumers is present"
     if people.waiting:
-        return f"waiting for {len(people.waiting)} lost consumers, and there are no others"
+        return f"waiting for {len(people.waiting)} lost consumers, because there are no others"
     return "no consumer may own queues" if people.members else "there is no consumer"
 
 

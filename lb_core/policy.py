@@ -41,7 +41,7 @@ class Policy:
     """With weights, owners change only if the highest load falls by at least this share."""
     max_moves: int | str | None = None
     """
-    Maximum number of chosen moves in a plan: a count, a share such as "25%", or None: no limit.
+    Maximum number of chosen moves in a plan: a count, a share such as "25%", or None for no limit.
     """
     grace_seconds: float = 0.0
     """How long a lost consumer keeps its queues."""
@@ -97,6 +97,6 @@ def read_share(text: str, name: str) -> Fraction:
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", text)
     if match is None or Fraction(match[1]) > 100:
         raise errors.BadRequestError(
-            f'{name}: {quote(text)} is not a share such as "25%", 100% at most'
+            f'{name}: {quote(text)} is not a share such as "25%" (at most 100%)'
         )
     return Fraction(match[1]) / 100

@@ -1,10 +1,13 @@
 """
 The share rule of message-granular consumption, where a queue may have several consumers.
 
-In this mode (POP), RocketMQ's broker tells each consumer its queues. `share` says of how many
-neighbours a consumer also reads the queues. A consumer gets all queues (as id -1, "any queue of
-this broker"), or its own and those of the next `share` consumers, or, if there are too few queues,
-exactly one. So no consumer is ever idle.
+In this mode (POP), RocketMQ's broker assigns the queues to the consumers. `share` is the number of
+neighbours whose queues a consumer also reads. No consumer is ever idle, because each consumer gets
+
+- all queues, each as id -1 ("any queue of this broker"), if `share` is 0 or less, or at least the
+  number of the other consumers;
+- otherwise exactly one queue, if there are fewer queues than consumers;
+- otherwise its own queues and those of the next `share` consumers.
 """
 
 from collections.abc import Sequence

@@ -87,7 +87,7 @@ def _join(runs: list[range]) -> Runs:
 
 
 def _sweep(holdings: Holdings) -> Iterable[tuple[range, tuple[str, ...]]]:
-    """Cut all holdings into runs, each with the consumers that hold all of it."""
+    """Cut all holdings into runs, and yield each run with the consumers that hold all of it."""
     edges: dict[int, list[str]] = {}
     for consumer, runs in holdings.items():
         for run in runs:

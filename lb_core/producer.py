@@ -5,25 +5,28 @@ The functions are pure. They take a publish view and a `ProducerState`, and retu
 (a queue and the next state). The caller passes the time, in milliseconds of any clock that never
 goes back. There are two ways to choose:
 
-- `choose` takes queues in turn and avoids the broker that failed last. Given the time, it also
-  avoids brokers that were slow or failed a while ago; `note` tells the state how each send ended.
-- `choose_by_key` lets the message's key decide, so one key always lands on one queue.
+- `choose` takes queues in turn and avoids the broker that failed last. If the caller passes the
+  time, `choose` also avoids brokers that were slow or failed earlier. For this, the caller records
+  the outcome of each send with `note`.
+- `choose_by_key` lets the message's key decide, so all messages with one key go to one queue.
 
-The module has these rules of RocketMQ 5.4.0 (see its classes `MQFaultStrategy`,
+The module follows these rules of RocketMQ 5.4.0 (see its classes `MQFaultStrategy`,
 `LatencyFaultToleranceImpl` and `DefaultMQProducerImpl`):
 
 - Back-off by latency is off by default. Without it, a retry only avoids the last broker.
 - A latency of 550 ms or more makes a broker unavailable, for the time in the table `PAUSES`. A
-  failed send counts as a latency of 10,000 ms, whatever time it took (30,000 ms before 5.0).
-- A pause is only ever prolonged: a quick send does not end the pause of an earlier slow one.
+  failed send counts as a latency of 10,000 ms, however long it took. (RocketMQ before 5.0 counts
+  30,000 ms.)
+- A pause can become longer, but not shorter: a quick send does not end the pause that an earlier
+  slow send caused.
 - A broker that answered with an error is unreachable until a send succeeds. A broker that did not
   answer stays reachable, as in RocketMQ without its background probe.
-- An available broker other than the last one is preferred, then a reachable one other than the last
-  one. If there is none, plain round robin takes the next queue.
+- The broker that failed last is avoided. Of the other brokers, available ones are preferred, then
+  reachable ones. If there are neither, plain round robin takes the next queue.
 
-One rule differs: RocketMQ starts at a random queue, and does so again at each retry with back-off.
-Here the caller sets the start (`ProducerState(indexes={topic: n})`), and a retry takes the next
-queue.
+One rule differs: RocketMQ starts at a random queue. With back-off, it also takes a random queue at
+each retry. Here the caller sets the start (`ProducerState(indexes={topic: n})`), and a retry takes
+the next queue.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +35,7 @@ from enum import Enum
 from struct import unpack
 
 from lb_core import errors
-from lb_core.model import Queue, QueueRange, is_amount, shorten
+from lb_core.model import LARGEST_AMOUNT, Queue, QueueRange, is_amount, shorten
 
 PAUSES = (
     (15_000, 30_000),
@@ -59,7 +62,7 @@ class SendOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The health of a broker. It is available from `available_at_ms` on, by the caller's clock."""
+    """The broker's health. The broker is available from `available_at_ms` on (caller's clock)."""
 
     latency_ms: float
     available_at_ms: float | None = None
@@ -68,7 +71,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """The state of one producer: its place in each topic, and the health of brokers."""
+    """The state of one producer: the index of the next queue in each topic, and brokers' health."""
 
     indexes: Mapping[str, int] = field(default_factory=dict)
     brokers: Mapping[str, Health] = field(default_factory=dict)
@@ -79,7 +82,7 @@ class ProducerState:
         return health is None or health.available_at_ms is None or now_ms >= health.available_at_ms
 
     def is_reachable(self, broker: str) -> bool:
-        """Whether the last send to the broker was not refused."""
+        """False if the broker answered the last send with an error; otherwise True."""
         health = self.brokers.get(broker)
         return health is None or health.is_reachable
 
@@ -120,13 +123,13 @@ def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
     """
     Choose the queue of a key, as RocketMQ's `SelectMessageQueueByHash` does.
 
-    The place in the view is `abs(hash_as_java(key) % size)` with Java's remainder, so both clients
-    send a key to the same queue while they see the same view. If a broker comes or goes, the size
-    changes, and most keys get another queue. If a Java program passes a key as a number, its hash
-    differs from the hash of its text.
+    The queue's index in the view is `abs(hash_as_java(key) % size)` with Java's remainder. So this
+    client and RocketMQ's Java client send a key to the same queue while they see the same view. If
+    a broker is added or removed, the size changes, and most keys get another queue. If a Java
+    program passes the key as a number, Java hashes the number, not its text, and gets another hash.
     """
-    # Java's remainder has the sign of the hash, so its absolute value is the remainder of
-    # abs(hash).
+    # Java's remainder has the sign of the hash. So the absolute value of the remainder is the
+    # remainder of abs(hash).
     return _find_queue(view, abs(hash_as_java(key)) % _count_queues(topic, view))
 
 
@@ -134,7 +137,7 @@ def hash_as_java(text: str) -> int:
     """
     Compute Java's `String.hashCode`: `31 * h + unit` over the UTF-16 units, as a signed int32.
 
-    It is the same in every process and version, unlike Python's `hash`.
+    Unlike Python's `hash`, the result is the same in every process and every Python version.
     """
     data = text.encode("utf-16-be", "surrogatepass")
     value = 0
@@ -150,11 +153,11 @@ def note(
     latency_ms: float,
     now_ms: float,
 ) -> ProducerState:
-    """Note the outcome of a send to a broker."""
+    """Return the next state, after a send to a broker with this outcome."""
     if not is_amount(latency_ms) or not is_amount(now_ms):
         raise errors.BadRequestError(
-            f"broker {shorten(broker)}: {shorten(latency_ms)} ms is not a valid latency, or "
-            f"{shorten(now_ms)} ms is not a valid time"
+            f"broker {shorten(broker)}: the latency ({shorten(latency_ms)} ms) or the time "
+            f"({shorten(now_ms)} ms) is not a number from 0 to {LARGEST_AMOUNT:.0e}"
         )
     has_failed = outcome is not SendOutcome.SENT
     pause = choose_pause(FAILED_COUNTS_AS_MS if has_failed else latency_ms)
@@ -184,7 +187,7 @@ def _make_filters(
 
 
 def _find(view: Sequence[QueueRange], index: int, is_good: Callable[[str], bool]) -> int | None:
-    """Find the first place with a good broker, from `index` on and once around the view."""
+    """Find the index of the first queue on a good broker, from `index` on, once round the view."""
     start = 0
     before = None
     for queues in view:
@@ -202,7 +205,7 @@ def _find_queue(view: Sequence[QueueRange], place: int) -> Queue:
         if place < len(queues):
             return Queue(queues.topic, queues.broker, queues.start + place, queues.zone)
         place -= len(queues)
-    raise AssertionError("a place is below the number of queues")
+    raise AssertionError("the index of the queue is beyond the end of the view")
 
 
 def _count_queues(topic: str, view: Sequence[QueueRange]) -> int:

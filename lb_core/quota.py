@@ -4,7 +4,7 @@ Decide how many queues each consumer should own, but not which ones.
 Think of each consumer as a glass as wide as its capacity. Queues are poured into the glasses so
 that the highest level is as low as possible, then the second highest, and so on. If the last queues
 fit several glasses of one width equally well, the choice stays open (`QuotaChoice`). A later step
-makes it so that the fewest queues move.
+chooses so that the fewest queues move.
 
 100 queues over 12 equal consumers: each gets 8, and the choice is which 4 hold a ninth.
 Queues that must stay in their zone are poured only into that zone's glasses.
@@ -69,13 +69,15 @@ def level_by_zone(
     """
     Divide `queues`, some of which must stay in their zone.
 
-    For each `(consumers, count)` in `bound`, `count` queues must go to these consumers, who are a
-    zone. A zone whose own queues stand above the common level is poured alone. The others share
-    what is left, and this is repeated until no zone stands out.
+    For each `(consumers, count)` in `bound`, `count` queues must go to these consumers, which form
+    a zone. If a zone's own queues would stand above the common level, they are poured into the
+    zone's glasses alone. The other consumers share the other queues. This is repeated until no zone
+    stands out.
     """
     # Proof for equal capacities: a zone above the common level takes no queues of other zones, and
-    # its own queues cannot leave. Pouring it alone lowers the level of the rest, so the zone stays
-    # above that level. For unequal capacities there is no proof; tests compare with brute force.
+    # its own queues cannot leave. Pouring it alone lowers the level of the other consumers, so the
+    # zone stays above that level. For unequal capacities there is no proof; tests compare the
+    # result with brute force.
     quota = Quota([0] * len(capacities))
     together = set(range(len(capacities)))
     zones = [(list(consumers), count) for consumers, count in bound]

@@ -59,7 +59,7 @@ def read_consumers(fields: Fields) -> list[RawConsumer]:
 
 
 def read_config(fields: Fields) -> Fields:
-    """Read `config`; absent or null is empty."""
+    """Read `config`. The result is empty if `config` is absent or null."""
     return _read_mapping(fields, "config")
 
 
@@ -94,7 +94,7 @@ def read_previous(fields: Fields, count: int) -> dict[str, list[int]]:
 
 
 def read_texts(fields: Fields, name: str) -> list[str]:
-    """Read a list of strings; absent or null is empty."""
+    """Read a list of strings. The result is empty if the field is absent or null."""
     found = fields.get(name)
     if found is None:
         return []
@@ -173,7 +173,8 @@ def _read_queue(place: int, value: object) -> RawQueue:
         ):
             return RawQueue(topic, broker, number, zone)
     raise errors.BadRequestError(
-        f"queues: {quote(value)} at {place} is not [topic, broker, id] or [topic, broker, id, zone]"
+        f"queues: {quote(value)} at index {place} is not [topic, broker, id] or "
+        "[topic, broker, id, zone]"
     )
 
 
@@ -182,7 +183,7 @@ def _read_consumer(place: int, value: object) -> RawConsumer:
         return RawConsumer(value)
     if not isinstance(value, dict) or not isinstance(value.get("id"), str):
         raise errors.BadRequestError(
-            f"consumers: {quote(value)} at {place} is neither an id nor an object with an id"
+            f"consumers: {quote(value)} at index {place} is neither an id nor an object with an id"
         )
     misspelt.check_consumer(value["id"], value)
     zone, capacity = value.get("zone"), value.get("capacity", 1)

@@ -1,22 +1,23 @@
 """
 Decide how many queues of each kind each consumer gets, if there are several kinds.
 
-Queues are of one kind if counting cannot tell them apart: they have the same zone and the same
-claimants. The total number of queues of each consumer (its quota) is given. The best counts keep
-the most queues in their owner's zone and, among those, leave the most queues with their owner. Two
-steps find the best counts:
+Queues are of one kind if they have the same zone and the same claimants, because counting cannot
+tell such queues apart. The total number of queues of each consumer (its quota) is given. The best
+counts put as many queues as possible into their owner's zone. Among counts that are equally good in
+this, the best leave the most queues with their owner. Two steps find the best counts:
 
 1. A greedy start gives consumers queues of their own zone, then queues that they already have, then
-  any queues. 2. Rings improve the start. In a ring one consumer gives a queue of kind A and takes
-  one of kind B, the next gives B and takes C, and the last gives C and takes A. As long as a ring
-  improves the result, it is turned: all its consumers exchange queues this way.
+  any queues.
+2. Rings improve the start. In a ring, one consumer gives a queue of kind A and takes one of kind B,
+  the next gives B and takes C, and the last gives C and takes A. To *turn* a ring is to let all its
+  consumers exchange queues this way. Rings are turned as long as one improves the result.
 
 Why this is correct: it is minimum-cost flow. Kinds are the nodes, and a consumer that gives one
 kind for another is an edge. A flow has the lowest cost if and only if no ring in it has a negative
 cost (Klein 1967). So when no such ring is left, no better counts exist.
 
-An open choice of a quota is one more kind, the *void*: a consumer that takes a void owns one queue
-less.
+Each open choice of a quota (`QuotaChoice`) is one more kind, a *void*. A consumer that takes a void
+owns one queue less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,14 +27,14 @@ from lb_core.quota import Quota
 
 ZONE = 1_000
 """
-How many moves it is worth to have one more queue in its owner's zone.
+The number of moves that one more queue in its owner's zone is worth.
 
-A ring has at most one step for each kind, and a step saves at most one move. So with fewer kinds
-than this, no ring gives up a zone to save moves.
+A ring has at most one step for each kind, and a step saves at most one move. So if there are fewer
+kinds than this number, no ring takes a queue out of its owner's zone to save moves.
 """
 NO_LIMIT = 1 << 60
 NOBODY = -1
-"""Stands where an edge names its consumer, if the edge leaves the hub and belongs to none."""
+"""The `consumer` of an edge that leaves the hub: such an edge belongs to no consumer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Table:
 
     # Costs are convex. Queues that a consumer has taken from others are the cheapest to give, and
     # its own old queues are the cheapest to take. So a step within one price level costs exactly
-    # the cost of its edge, and more expensive steps come after all cheaper ones.
+    # what its edge states, and more expensive steps come after all cheaper ones.
 
     def price_giving(self, consumer: int, kind: int) -> tuple[int, int]:
         """Return the cost of giving away a queue of this kind, and how many have this cost."""
@@ -161,8 +162,9 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
     """
     Pick `count` consumers that get one queue more.
 
-    First come as many consumers as each zone needs, then those that hold the most beyond their
-    base. If queues must stay in their zone, a legal table needs that many consumers in the zone.
+    First, pick in each zone as many consumers as the zone's own queues need beyond the bases there.
+    If queues must stay in their zone, a legal table needs that many. Then pick the consumers that
+    hold the most queues beyond their base.
     """
     chosen: list[int] = []
     by_holding = sorted(consumers, key=lambda place: quota.base[place] - sum(table.held[place]))
@@ -187,9 +189,10 @@ def _list_cheapest_edges(table: Table) -> Edges:
     one. Instead, an edge leads from the given kind to the *hub*, and from there an edge without
     cost leads to each kind that any consumer may own.
     """
-    # The cheapest edges are enough: if a ring through other edges has a negative cost, so has the
-    # same ring through the cheapest ones. The way through the hub assumes that taking costs 0. Its
-    # real cost is 0 or less, so a ring that is found is at least as good as computed.
+    # The cheapest edges are enough: if a ring through other edges has a negative cost, then the
+    # same ring through the cheapest edges has a negative cost too. A way through the hub assumes
+    # that taking costs 0. The real cost of taking is 0 or less, so a ring that is found is at least
+    # as good as computed.
     hub = table.width
     edges: Edges = {}
     for consumer, row in enumerate(table.has):
@@ -240,10 +243,11 @@ def _find_ring(edges: Edges, kinds: int) -> list[RingEdge]:
 
 def _turn_rings(table: Table, ring: list[RingEdge], edges: Edges) -> None:
     """
-    Turn a ring, then parallel rings: they have the same edges, but consumers not used before.
+    Turn a ring, then its parallel rings: the same exchanges by consumers that were not used before.
 
-    A consumer may be in a ring twice, because its steps are about different kinds. If it would take
-    a kind and pass it on, it does neither, which does not cost more.
+    A consumer may be in a ring twice, because no two steps of a ring give the same kind or take the
+    same kind. If one of the consumer's steps takes a kind and its other step gives that kind away,
+    the two cancel out. The ring then costs no more than computed.
     """
     # The price of an edge depends only on what its own consumer has. So turning one ring does not
     # change the prices of other consumers, and parallel rings are still worth turning.
@@ -264,7 +268,8 @@ def _turn_rings(table: Table, ring: list[RingEdge], edges: Edges) -> None:
 
 
 def _pass_on(table: Table, ring: list[RingEdge], busy: set[int]) -> None:
-    # With the smallest amount of all steps, each step stays within its price, and counts stay >= 0.
+    # The smallest amount of all steps is exchanged. So each step stays within its price level, and
+    # no count becomes negative.
     amount = min(edge.amount for edge in ring)
     for edge in ring:
         table.has[edge.consumer][edge.give] -= amount

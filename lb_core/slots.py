@@ -21,7 +21,7 @@ from lb_core import errors
 from lb_core.model import LARGEST_AMOUNT, Member, is_amount, order_text, shorten
 
 MOST_SLOTS = 100_000
-"""Far more slots than a job can have; a larger number is a typing error."""
+"""Far more slots than a job can have. A larger number must be a typing error."""
 NO_ZONES: Mapping[str, str] = {}
 
 
@@ -53,8 +53,8 @@ class Slot:
             _refuse_bad_executor(self.executor)
         if not is_amount(self.empty_for_seconds) or (self.executor and self.empty_for_seconds):
             raise errors.BadRequestError(
-                f"slot {self.number}: empty for {shorten(self.empty_for_seconds)} seconds, "
-                f"filled by {shorten(self.executor)}"
+                f"slot {self.number} with executor {shorten(self.executor)} cannot have been empty "
+                f"for {shorten(self.empty_for_seconds)} seconds"
             )
 
     @property
@@ -124,13 +124,13 @@ def step(
       time of slots that were already empty.
     2. `wanted` slots stay. If there are too many, the surplus starts to drain: first the slots
       whose ids `leave_first` lists, in its order, then empty slots, then the highest numbers. A
-      draining slot goes on draining, even if a later `leave_first` does not list it. If there are
+      draining slot keeps draining, even if a later `leave_first` does not list it. If there are
       too few, draining slots become normal again, in the reverse order, and then slots with the
       lowest unused numbers are added.
     3. A slot is released, and its number becomes unused, if it was draining before this step, is
       not wanted again, and `drained` contains its id. `drained` may contain other ids too, because
       the caller's knowledge may be old. The caller must leave the executors of released slots out
-      of `warm_executors` from then on, or they fill the next open slot.
+      of `warm_executors` from then on; otherwise, they fill the next open slots.
     4. Warm executors without a slot fill the open slots, the lowest first. Ids that are numbers, as
        Spark's are, are sorted by value and come before all others. No executor fills a draining
        slot.
@@ -169,11 +169,11 @@ def make_members(
     executors that are starting. They will fill the lowest empty slots, whose grace therefore does
     not run out.
 
-    A slot that was never filled gets its first queues when an executor fills it, except for the
-    slots in `entitled` (None: all slots). A job's first plan is for all of its slots, so that no
-    queue moves while executors start one by one: entitled slots count as present during the grace.
-    If no slot is filled, no other slot could take the queues, so all entitled slots count as
-    present.
+    A slot that was never filled gets its first queues only when an executor fills it. The slots in
+    `entitled` (None: all slots) are the exception: during the grace, they count as present even
+    before they are filled. So a job's first plan is for all of its slots, and no queue moves while
+    executors start one by one. While no slot is filled, no other slot could take the queues. So
+    then all slots that are entitled or were filled before count as present, also after the grace.
     """
     empty = [slot.number for slot in slots.slots if slot.is_open]
     expected = set(empty[:coming])
@@ -246,7 +246,9 @@ class _Work:
         for old in self.before.slots:
             slot = self.now[old.number]
             if old.is_draining and slot.is_draining and self.before.get_id(slot) in drained:
-                end = "" if slot.executor is None else f", executor {shorten(slot.executor)} may go"
+                end = (
+                    "" if slot.executor is None else f", executor {shorten(slot.executor)} may end"
+                )
                 self.put(slot, f"drained and released{end}")
                 released.append(self.now.pop(slot.number))
         return tuple(released)

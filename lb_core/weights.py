@@ -8,10 +8,12 @@ Gonzalez, Ibarra and Sahni 1977). Owners change only if the highest load falls e
 are compared:
 
 - *kept*: every consumer keeps the queues that it may own, and free queues are dealt;
-- *repaired*: consumers above the highest load of the fresh split give queues away, which are dealt;
-- *fresh*: all queues are dealt. It is used if the repaired split has a higher load.
+- *fresh*: all queues are dealt;
+- *repaired*: every consumer keeps the queues that it may own, but consumers above the highest load
+  of the fresh split give queues away. These queues and the free ones are dealt.
 
-The kept split is used unless another one lowers the highest load by at least `minGain`.
+The kept split is used unless the fresh one lowers the highest load by at least `minGain`. Then the
+repaired split is used, or the fresh one if the highest load of the repaired split is higher.
 """
 
 from bisect import bisect_left
@@ -26,7 +28,10 @@ from lb_core.policy import Policy, Zones
 from lb_core.scale import Scale
 
 MOST_STEPS = 4_000_000
-"""Maximum of queues times sets of equal consumers. Real groups have few capacities and zones."""
+"""
+Maximum number of queues times sets of equal consumers, which have the same capacity and zone. Real
+groups have few capacities and zones.
+"""
 
 
 @dataclass(slots=True)
@@ -54,7 +59,7 @@ class Weigher:
     """Deals each queue to the consumer whose load is then lowest, among those that may own it."""
 
     def __init__(self, queues: Inventory, group: Group, policy: Policy, scale: Scale) -> None:
-        """Gather consumers of the same zone and capacity: only the least loaded one matters."""
+        """Group consumers by zone and capacity: only the least loaded one of each set matters."""
         members = [group.members[name] for name in group.eligible]
         self.weigh = scale.weigh
         self.capacities = group.capacities
@@ -98,8 +103,8 @@ class Weigher:
         ordered = sorted(numbers, key=lambda number: (-self.weigh(number), number))
         if len(heaps) * len(ordered) > MOST_STEPS:
             raise errors.BadRequestError(
-                f"{len(heaps)} different capacities and zones are too many to weigh "
-                f"{len(ordered)} queues for"
+                f"{len(heaps)} different capacities and zones times {len(ordered)} queues with "
+                f"weights is more than {MOST_STEPS}, the maximum"
             )
         for number in ordered:
             places = [_find_lowest(heap, split) for heap in heaps.values()]

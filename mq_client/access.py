@@ -1,4 +1,4 @@
-"""Options of command lines that say how to get into a cluster: who asks, and TLS."""
+"""Command-line options for access to a cluster: credentials and TLS."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ def add_options(parser: argparse._ActionsContainer) -> None:
     """Add the options to a parser."""
     add = parser.add_argument
     add("--access-key", metavar="KEY", help="the secret key comes from ROCKETMQ_SECRET_KEY")
-    add("--tls", action="store_true", help="speak TLS")
+    add("--tls", action="store_true", help="use TLS")
     add("--tls-ca", metavar="FILE", help="use TLS; trust the certificates in this file")
 
 
@@ -24,7 +24,7 @@ def read_credentials(options: argparse.Namespace) -> Credentials | None:
 
 
 def make_tls(options: argparse.Namespace) -> ssl.SSLContext | None:
-    """Make what connections need for TLS; None without TLS."""
+    """Make the TLS context for connections. Return None if the options do not ask for TLS."""
     if not options.tls and not options.tls_ca:
         return None
     try:

@@ -4,14 +4,14 @@ Find out what an answer to a pull means for a reader that reads a queue in order
 An answer's code alone is ambiguous. For example, RocketMQ's own client continues after code 20,
 which may also mean that messages were deleted. The remark of the answer contains the broker's
 `GetMessageStatus`, which distinguishes these cases. `MEANINGS` has every combination of code and
-status that RocketMQ 4.9 and 5.x can return: `DefaultMessageStore.getMessage` chooses the status and
-the next offset, `PullMessageProcessor` and its result handler choose the code. If a master would
-answer 19 or 21, its slave answers 20, and returns the requested offset as the next one. A
-combination outside the table is an error, because a guess could lose messages silently.
+status that RocketMQ 4.9 and 5.x can return. (In RocketMQ, `DefaultMessageStore.getMessage` chooses
+the status and the next offset, and `PullMessageProcessor` and its result handler choose the code.)
+Where a master answers 19 or 21, its slave answers 20 and returns the requested offset as the next
+one. A combination outside the table is an error, because a guess could lose messages silently.
 
 Without a filter, the body of an answer is checked too: each offset from the requested one up to
-`next_offset`, exclusive, must be in the body. If one is not, its message is gone, whatever the
-broker's status is.
+`next_offset`, exclusive, must be in the body. If an offset is missing there, its message is gone,
+whatever the broker's status is.
 """
 
 import struct
@@ -28,11 +28,13 @@ from mq_client.values import MessageQueue, Pulled, PullStatus
 class Meaning(Enum):
     """What a reader does next."""
 
-    MESSAGES = "take the messages, and continue behind them"
+    MESSAGES = "take the messages, and continue after them"
     PASSED_OVER = "no message up to the next offset passes the filter: continue there"
     GONE = "the messages up to the next offset are gone: an error, or a recorded gap"
     NOTHING_YET = "the queue ends here: ask again later"
-    BEYOND_END = "this broker's queue ends before the offset: it lags, or was created again"
+    BEYOND_END = (
+        "this broker's queue ends before the offset: a lagging broker, or a recreated topic"
+    )
     HELD = "the offset exists, but the answer has no message and no next offset: ask again"
     RESET = "the group's offset was set on the broker; a reader with its own offsets asks again"
 
@@ -40,7 +42,7 @@ class Meaning(Enum):
 _FOUND, _NEW, _MATCHED, _MOVED = PullStatus
 
 MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
-    # The broker also answers this if it could not read some of the messages.
+    # The broker also returns this status if it could not read some of the messages.
     (_FOUND, "FOUND"): Meaning.MESSAGES,
     # The requested offset is the queue's end. A slave whose master is up answers 20.
     (_NEW, "OFFSET_OVERFLOW_ONE"): Meaning.NOTHING_YET,
@@ -59,20 +61,22 @@ MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
     # The filter rejected all messages. If there was no filter, the index has a gap or is
     # unreadable.
     (_MATCHED, "NO_MATCHED_MESSAGE"): Meaning.PASSED_OVER,
-    # The commit-log file is deleted. The broker corrects the queue's minimum 10 s later or more.
+    # The commit-log file is deleted. The broker corrects the queue's minimum at least 10 s later.
     (_MATCHED, "MESSAGE_WAS_REMOVING"): Meaning.GONE,
     # The offset is below the queue's minimum, which is the next offset. A slave answers 20, without
     # a next offset.
     (_MOVED, "OFFSET_TOO_SMALL"): Meaning.GONE,
     (_MATCHED, "OFFSET_TOO_SMALL"): Meaning.GONE,
-    # The offset is above the queue's maximum, which is the next offset. A slave answers as above.
+    # The offset is above the queue's maximum, which is the next offset. A slave answers 20, without
+    # a next offset.
     (_MOVED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
     (_MATCHED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
     # An administrator's reset (5.0 and later, `useServerSideResetOffset`) is returned once, to the
     # group's next pull. Later pulls are answered as usual.
     (_MOVED, "OFFSET_RESET"): Meaning.RESET,
     (_MATCHED, "OFFSET_RESET"): Meaning.RESET,
-    # No remark, as in the rewritten answers of static topics: only the offsets show the meaning.
+    # There is no remark, as in the rewritten answers of static topics. Only the offsets show the
+    # meaning.
     (_FOUND, None): Meaning.MESSAGES,
     (_NEW, None): Meaning.NOTHING_YET,
     (_MATCHED, None): Meaning.PASSED_OVER,
@@ -105,12 +109,13 @@ def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Ans
     except KeyError:
         raise UnknownAnswerError(
             f"{queue} from offset {asked}: the broker answered code {pulled.status.value} with "
-            f"the remark {pulled.remark!r}, which no known RocketMQ does: nothing was read"
+            f"the remark {pulled.remark!r}, a combination that no known RocketMQ version sends; "
+            "nothing was read"
         ) from None
     stop = pulled.next_offset
     if meaning is Meaning.GONE and pulled.remark is None and stop < asked:
         meaning = Meaning.BEYOND_END
-    if pulled.status is PullStatus.NOTHING_NEW:  # if so, the next index file may not exist yet
+    if pulled.status is PullStatus.NOTHING_NEW:  # the next index file may not exist yet
         stop = min(stop, pulled.max_offset)
     if meaning in (Meaning.NOTHING_YET, Meaning.BEYOND_END, Meaning.RESET):
         return Answer(meaning, asked, pulled)
@@ -142,7 +147,7 @@ class _UnreadableError(Exception):
 
 
 class _Run(NamedTuple):
-    """The messages at the beginning of a body, as long as their offsets are consecutive."""
+    """The messages at the beginning of a body, up to the first gap in their offsets."""
 
     first: int
     stop: int

@@ -1,5 +1,5 @@
 """
-Joins several messages into one body, as producers send them, and splits such a body.
+Join several messages into one body, as producers send them, and split such a body.
 
 A message is `size 4 | magic 4 | CRC 4 | flag 4 | body length 4 | body | properties length 2 |
 properties`, big endian. Magic and CRC are zero and are not used.
@@ -41,7 +41,7 @@ def encode(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
 
 
 def split(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[BatchPart]:
-    """Find the messages. `ProtocolError`: there are too many, or one has a wrong length."""
+    """Find the messages. Raise a `ProtocolError` if there are too many, or a length is wrong."""
     most = min(most, MOST_MESSAGES)
     found: list[BatchPart] = []
     place = 0

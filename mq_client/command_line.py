@@ -35,7 +35,7 @@ MISUSED = 64
 """Exit code for wrong usage. `evenkeel` uses the same one."""
 MOST_QUEUES = 65_535
 MOST_DELAY = 18
-"""The highest delay level of a broker by default. It treats higher levels like this one."""
+"""A broker's highest delay level by default. The broker treats higher levels like this one."""
 Command = Callable[[Client, argparse.Namespace], None]
 
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Make Python's exit not fail when it flushes to the closed output."""
+    """Prevent an error at exit, when Python flushes to the closed output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -6,7 +6,7 @@ request. The caller passes the time. A wait ends with the answer, at the deadlin
 connection ends.
 
 The peer also sends requests, with its own numbers, so an answer is recognized by its flag and its
-number. An answer without a waiter is late, and is ignored.
+number. An answer without a waiter has arrived after its deadline, and is ignored.
 """
 
 from collections.abc import Callable
@@ -94,8 +94,8 @@ class Connection(Generic[Waiter]):
         """
         Remove the waits that have timed out. Return their waiters, and whether the peer is silent.
 
-        It is silent if it has sent nothing since the oldest of these waits began. Then the peer may
-        be gone, and the connection should be closed.
+        The peer is silent if it has sent nothing since the oldest of these waits began. Then it may
+        be down, and the connection should be closed.
         """
         if now < self._earliest:
             return [], False

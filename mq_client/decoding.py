@@ -17,8 +17,8 @@ from mq_client.messages import StoredMessage, Unreadable
 
 EXPANDED_MAX = 256 * 1024 * 1024
 """
-Limit of one expanded answer: 16 times the largest answer. It counts expanded bodies and, for each
-message of an inner batch, the fields that it copies from the outer message.
+Limit of one expanded answer: 16 times the largest answer. Expanded bodies count and, for each
+message of an inner batch, the fields that are copied from the outer message.
 """
 OFFSET_MAX = (1 << 63) - 1
 
@@ -29,7 +29,7 @@ _RESTS = {
     wire.STORE_V6: Struct(">8sq20siqi"),
     wire.BORN_V6 | wire.STORE_V6: Struct(">20sq20siqi"),
 }
-"""The layout of the fields between head and body; it depends on which hosts are IPv6."""
+"""The layout of the fields between head and body, by which of the hosts are IPv6."""
 
 
 def decode(
@@ -77,8 +77,8 @@ def drop_unreadable(
     """
     Remove the messages that cannot be read, and add them to a list.
 
-    Messages before `first`, from `stop` on, or with an unwanted tag are not added. The tags in a
-    broken batch are unknown, so it is added.
+    Messages before `first`, from `stop` on, or with an unwanted tag are not added to the list. The
+    tags in a broken batch are unknown, so the batch is added whatever tags are wanted.
     """
     view = memoryview(data).cast("B")
     whole: list[memoryview] = []
@@ -112,7 +112,7 @@ def _make_unreadable(
 def _read_stored(
     record: memoryview, start: int, broker: str, check_crc: bool
 ) -> StoredMessage | None:
-    """Read a message without expanding its body. None: it is a blank, not a message."""
+    """Read a message without expanding its body. Return None if the record is a blank."""
     (magic,) = _UINT32.unpack_from(record, wire.MAGIC)
     if magic == wire.BLANK:
         return None
@@ -141,7 +141,8 @@ def _parse(record: memoryview, broker: str, length: Struct) -> tuple[StoredMessa
     (topic_length,) = length.unpack_from(record, topic - length.size)
     texts = topic + topic_length + _INT16.size
     (texts_length,) = _INT16.unpack_from(record, texts - _INT16.size)
-    # This is checked last: with a negative length, the reads above succeed at a wrong place.
+    # The lengths are checked last, because the reads above find them. With a negative length, these
+    # reads succeed, but at a wrong position.
     if min(body_length, topic_length, texts_length) < 0 or texts + texts_length > len(record):
         raise struct.error(f"lengths {body_length}, {topic_length}, {texts_length} do not fit")
     message = StoredMessage(

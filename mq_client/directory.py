@@ -52,7 +52,7 @@ DEFAULT_TIMES = Times()
 
 
 class Directory:
-    """Name servers, first the one that answered last, and routes with their age."""
+    """The name servers (the one that answered last is first), and the routes with their age."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Directory:
         found = name_servers.split(";") if isinstance(name_servers, str) else name_servers
         self.name_servers = [check_address(text) for text in found if text.strip()]
         if not self.name_servers:
-            raise errors.UsageError("no name server is given, such as 'localhost:9876'")
+            raise errors.UsageError("no name server is given; an example is 'localhost:9876'")
         self.now = machine.now
         self.wall_ms = machine.wall_ms
         self.new_key = machine.new_key

@@ -74,7 +74,7 @@ class AnswerError(MqError):
 
 
 class UnexpectedError(AnswerError):
-    """The peer failed. Only its remark tells why."""
+    """The peer failed. Only the remark of its answer shows why."""
 
 
 class BusyError(AnswerError):
@@ -136,7 +136,7 @@ class BadParameterError(AnswerError):
 class UnsupportedError(AnswerError):
     """This broker does not know the request."""
 
-    advice = "the broker is too old for it, or a proxy does not support it"
+    advice = "the broker is too old for this request, or a proxy does not support it"
 
 
 _BY_CODE: dict[int, type[AnswerError]] = {

@@ -87,7 +87,7 @@ def make_failure(step: Ask | Tell, cause: errors.MqError) -> errors.MqError:
     what = f"{step.request.describe()} to {step.address}"
     if isinstance(cause, errors.DeadlineError) and isinstance(step, Ask):
         return errors.DeadlineError(
-            f"{what}: no answer within {step.timeout:g} s; is it overloaded or unreachable?"
+            f"{what}: no answer within {step.timeout:g} s; is the peer overloaded or unreachable?"
         )
     return errors.ConnectionLostError(
         f"{what}: {cause}; does the peer run, and is the address right?"

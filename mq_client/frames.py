@@ -1,9 +1,9 @@
 """
-Encodes and decodes frames of the RocketMQ remoting protocol, without I/O.
+Encode and decode frames of the RocketMQ remoting protocol, without I/O.
 
-`int32 total | int32 (encoding << 24 | header length) | header | body`, big endian. A `FrameReader`
-provides the buffer that a socket reads into, and returns the frames that arrive in it. A test needs
-only byte strings.
+A frame is `int32 total | int32 (encoding << 24 | header length) | header | body`, big endian. A
+`FrameReader` provides the buffer that a socket reads into, and returns the frames that arrive in
+it. A test needs only byte strings.
 
 Headers are JSON, or RocketMQ's binary form if a broker is configured to send it. This client writes
 JSON, and the peer answers in JSON.
@@ -124,7 +124,7 @@ class FrameReader:
         (total,) = _LENGTH.unpack_from(self._scratch, self._start)
         if not _LENGTH.size <= total <= self._limit:
             raise errors.ProtocolError(
-                f"a frame of {total:,} bytes was announced, outside of 4 to {self._limit:,}; "
+                f"the peer announced a frame of {total:,} bytes, not 4 to {self._limit:,}; "
                 "is this the port of a RocketMQ broker or name server?"
             )
         begin = self._start + _LENGTH.size
@@ -143,7 +143,7 @@ class _Spares:
     """
     Buffers of large frames that can be reused.
 
-    To allocate and clear a new buffer takes as long as to receive data into it.
+    Allocating and clearing a new buffer takes as long as receiving data into it.
     """
 
     def __init__(self) -> None:

@@ -70,13 +70,13 @@ class Message:
         if not self.topic:
             return "the topic is empty"
         if len(self.topic) > TOPIC_MAX:
-            return f"its name has {len(self.topic)} characters, at most {TOPIC_MAX}"
+            return f"the topic's name has {len(self.topic)} characters, more than {TOPIC_MAX}"
         if self.keys and ("" in self.keys or " " in "".join(self.keys)):
             return f"keys {self.keys}: no key may be empty or contain a space, which separates keys"
         if self.delay_level is not None and self.deliver_at_ms is not None:
             return "both delay_level and deliver_at_ms are given"
         if self.properties and (own := sorted(_OWN_PROPERTIES & self.properties.keys())):
-            return f"properties {', '.join(own)} have fields of their own"
+            return f"properties {', '.join(own)}: use the fields of Message for these properties"
         return None
 
     @property
@@ -85,7 +85,7 @@ class Message:
         return self.properties.get(properties.UNIQUE_KEY)
 
     def make_wire_properties(self, unique_key: str) -> dict[str, str]:
-        """List all properties as the broker stores them, with this id if there is none yet."""
+        """List all properties as the broker stores them. If there is no id yet, add this one."""
         found = {properties.UNIQUE_KEY: unique_key}
         if self.tags is not None:
             found[properties.TAGS] = self.tags
@@ -111,7 +111,7 @@ class StoredMessage:
     properties: Mapping[str, str]
     flag: int
     sys_flag: int
-    """The flag of the stored message, so it still tells how the body was compressed."""
+    """The flag of the stored message, so it still shows how the body was compressed."""
     born_timestamp_ms: int
     born_address: bytes
     """The producer: an IP address and four bytes for the port. `born_host` shows it."""
@@ -187,11 +187,11 @@ def _are_texts(values: Iterable[object]) -> bool:
 
 
 def find_common_topic(messages: Sequence[Message]) -> str:
-    """Return the topic that all messages have. `UsageError`: none, or more than one topic."""
+    """Return the topic that all messages have. Raise a `UsageError` if there is not exactly one."""
     topics = sorted({message.topic for message in messages})
     if len(topics) != 1:
         raise errors.UsageError(
-            f"messages to {topics}: a batch has one topic, and at least one message"
+            f"a batch needs messages to exactly one topic, but the topics are {topics}"
         )
     return topics[0]
 

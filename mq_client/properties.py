@@ -32,7 +32,7 @@ def parse(data: bytes | memoryview) -> dict[str, str]:
 
 
 def encode(values: Mapping[str, str]) -> bytes:
-    """Encode properties. `UsageError`: a reader would not get back the same properties."""
+    """Encode properties. Raise a `UsageError` if a reader would get other properties back."""
     text = "".join([f"{name}{NAME_END}{value}{VALUE_END}" for name, value in values.items()])
     if "" in values or "" in values.values():
         raise errors.UsageError(f"properties {dict(values)}: names and values must not be empty")

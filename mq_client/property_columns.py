@@ -3,8 +3,8 @@ Reads the properties of many messages as Arrow columns.
 
 The properties of all messages lie one after another in memory. Marks split them into segments: a
 name, a mark, a value, a mark, and so on. Arrow uses these segments as an array without a copy, and
-fetches names or values from it. If a value contains a mark, each message is read alone, with the
-same result.
+fetches names or values from it. If a value contains a mark, the messages are read one by one, with
+the same result.
 """
 
 from dataclasses import dataclass, replace

@@ -8,10 +8,10 @@ no message twice and skip no message. An answer is handled like this:
 - no message matches the filter: continue after the offsets that the broker has searched;
 - the offset is gone, because the broker has deleted it: an error, or a recorded gap if allowed;
 - the queue ends before the offset, and there is a `stop`: an error;
-- any other answer leaves the position where it is.
+- any other answer does not change the position.
 
-So without a filter, the returned messages and the recorded gaps cover all offsets that were passed.
-`mq_client.answers` finds out what an answer means.
+So without a filter, the returned messages and the recorded gaps cover all offsets that the position
+has passed. `mq_client.answers` finds out what an answer means.
 """
 
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ MOST_BYTES = 8 * 1024 * 1024
 ENOUGH_BYTES = 4 * 1024 * 1024
 """Answers are joined up to this size or `MOST_MESSAGES`. By default an answer has 32 messages."""
 READER_BYTES = 64 * 1024 * 1024
-"""About how many bytes all waiting batches of a reader together may have."""
+"""Approximate maximum, in bytes, of all batches of a reader that wait for the caller."""
 LEAST_BYTES = 64 * 1024
 """The minimum size of a batch, however many queues there are."""
 MOST_AT_ONCE = 8
@@ -48,7 +48,7 @@ def share(budget: int, queues: int) -> int:
     """
     Find the maximum size of a batch if this number of queues is pulled concurrently.
 
-    While its answers are joined, a batch needs twice its size.
+    A batch needs twice its size in memory while its answers are joined.
     """
     return min(ENOUGH_BYTES, max(LEAST_BYTES, budget // (2 * max(1, queues))))
 
@@ -75,8 +75,8 @@ class BeyondEndError(errors.MqError):
         super().__init__(
             f"{position.queue}: offsets {position.next} to {position.stop}, exclusive, were "
             f"requested, but the queue ends at {end}: begin there or before, or omit the stop to "
-            "wait for messages; if the queue was longer, the topic was created again, or its "
-            "broker lost messages"
+            "wait for messages; if the queue was longer before, either the topic was created again "
+            "or the broker lost messages"
         )
         self.queue = position.queue
         self.asked = position.next
@@ -116,7 +116,7 @@ class Batch:
         ]
 
     def to_columns(self, unreadable: "list[Unreadable] | None" = None) -> "pa.RecordBatch":
-        """Decode the messages as Arrow columns; `unreadable` as above. Needs numpy and pyarrow."""
+        """Decode as Arrow columns, with `unreadable` as in `to_messages`. Needs numpy, pyarrow."""
         from mq_client import columns
 
         return columns.read(
@@ -143,7 +143,7 @@ class Position:
         for offset in (self.next, self.stop):
             if offset is not None and not is_whole(offset, -INT64_MAX - 1, INT64_MAX):
                 raise errors.UsageError(
-                    f"{self.queue}: {offset!r} is not an offset, which is a whole number"
+                    f"{self.queue}: {offset!r} is not an offset: it is not a 64-bit whole number"
                 )
         if self.next is None:
             raise errors.UsageError(f"{self.queue}: the offset to begin at is missing")

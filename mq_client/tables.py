@@ -40,7 +40,7 @@ class Growing:
         self._is_new = True
 
     def add(self, row: Row) -> str:
-        """Format a row. Above the first row stand the names of the columns."""
+        """Format a row. The names of the columns are added above the first row."""
         values = [row[name] for name in self._columns]
         texts = [to_one_line(value) for value in values]
         self._widths = [max(pair) for pair in zip(self._widths, map(len, texts), strict=True)]

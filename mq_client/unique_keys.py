@@ -26,7 +26,7 @@ class UniqueKeys:
         random ones.
         """
         if len(origin) != ORIGIN_BYTES:
-            raise errors.UsageError(f"an origin of {len(origin)} bytes, not {ORIGIN_BYTES}")
+            raise errors.UsageError(f"the origin has {len(origin)} bytes, not {ORIGIN_BYTES}")
         self._origin = origin.hex().upper()
         self._clock_ms = clock_ms
         self._counts = itertools.count()

@@ -79,7 +79,7 @@ class BrokerRoute:
         return bool(self.perm & WRITE) and self.master is not None
 
     def find_address(self, broker_id: int = MASTER_ID) -> str | None:
-        """Return the address to read from: this broker id's, else the master's, else a slave's."""
+        """Find an address to read from: of this broker id, otherwise of the master or a slave."""
         found = self.addresses.get(broker_id) or self.master
         return found or next(iter(self.addresses.values()), None)
 
@@ -91,7 +91,7 @@ class Route:
     topic: str
     brokers: tuple[BrokerRoute, ...]
     is_static: bool = False
-    """Whether this is a static topic, whose queues move between brokers. Not supported."""
+    """Whether this is a static topic, whose queues move between brokers. It is not supported."""
 
     def find_broker(self, name: str) -> BrokerRoute | None:
         """Find a broker by name."""

@@ -63,7 +63,7 @@ def find_starts(data: bytes | bytearray | memoryview) -> list[int]:
             (size,) = size_at(data, place)
             if size < LEAST_BLANK:
                 raise errors.ProtocolError(
-                    f"message at byte {place}: its size is {size}, and the least is {LEAST_BLANK}"
+                    f"message at byte {place}: its size is {size}, below {LEAST_BLANK}"
                 )
             place += size
     except struct.error:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _UNTIL_ENDED = """\
-It runs until this command ends, by Ctrl-C, SIGTERM or in any other way, including kill -9. After
-that, no process and no data are left. Progress messages go to stderr.
+The servers run until this command ends, by Ctrl-C, SIGTERM or in any other way, including kill -9.
+After that, no process and no data are left. Progress messages go to stderr.
 """
 _ROCKETMQ = f"""\
 Runs a RocketMQ {rocketmq.VERSION} on free ports of this machine: one name server and some brokers.
@@ -107,7 +107,7 @@ def _run_rocketmq(options: argparse.Namespace) -> Iterator[dict[str, object]]:
 
 @contextlib.contextmanager
 def _run_kubernetes(_options: argparse.Namespace) -> Iterator[dict[str, object]]:
-    from sandbox import kubernetes  # here: it needs trustme, which RocketMQ does not
+    from sandbox import kubernetes  # imported here, because it needs trustme, and RocketMQ does not
 
     with kubernetes.run() as cluster:
         yield {"server": cluster.url, "kubeconfig": str(cluster.admin.kubeconfig)}

@@ -2,8 +2,8 @@
 Takes programs from Debian's packages.
 
 `find_program` unpacks a package into the cache, and apt uses package lists in a folder of ours. So
-it needs no root, and starts none of the services that an installation starts. Programs with many
-dependencies are installed instead, by `install`, which needs root.
+it needs no root. Unlike an installation, it starts no services. Programs with many dependencies are
+installed instead, by `install`, which needs root.
 """
 
 import os

@@ -58,7 +58,7 @@ def build(program: GoProgram) -> Path:
 
 
 def _build(program: GoProgram, to: Path) -> None:
-    """Build a program from our own module: `go install` refuses modules with `replace` lines."""
+    """Build a program from a new module: `go install` refuses modules with `replace` lines."""
     go = find_toolchain()
     values = [f"-X={name}={value}" for name, value in program.strings.items()]
     package = f"{program.module}/{program.package}".rstrip("/")

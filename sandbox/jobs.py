@@ -1,7 +1,8 @@
 """
 Runs a pinned job in a separate process, with real executors and without an operator.
 
-Instead, a thread writes the assignment that `lb_core` plans for the wanted slots and the queues.
+In place of the operator, a thread writes the assignment that `lb_core` plans for the wanted slots
+and the queues.
 """
 
 import contextlib
@@ -112,7 +113,7 @@ class RunningJob:
             )  # fmt: skip
 
     def end_by(self, number: int) -> int:
-        """Send a signal to the driver, wait for its end, and kill the processes that it leaves."""
+        """Send a signal to the driver, wait for its end, and kill the processes left behind."""
         self.process.send_signal(number)
         code = self.process.wait(PATIENCE_SECONDS)
         for pid in executors.list_session(self.process.pid):
@@ -182,7 +183,7 @@ class RunningJob:
 
     def measure_standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
         """
-        Measure, between each two marks, the longest gap in the reading of a queue, in seconds.
+        Measure the longest gap in the reading of a queue between each two marks, in seconds.
 
         A gap lasts from the end of a batch with rows of the queue to the end of the next one with
         such rows. Messages must arrive in all queues all the time.

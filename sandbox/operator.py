@@ -28,7 +28,7 @@ def make_python_path(root: Path) -> dict[str, str]:
 
 
 def make_command(root: Path) -> list[str]:
-    """Return the command `evenkeel` of a checkout. Its module has another name in older ones."""
+    """Return the command `evenkeel` of a checkout; older checkouts have another module name."""
     project = tomllib.loads((root / "pyproject.toml").read_text())
     module, _, function = project["project"]["scripts"]["evenkeel"].partition(":")
     return [
@@ -72,7 +72,7 @@ class RunningOperator:
         return self._claim.port
 
     def start(self) -> None:
-        """Start the operator, also again after it has ended."""
+        """Start the operator, or restart it after it has ended."""
         command = [
             *make_command(self._root), "operator", "--port", str(self.port), *self._options,
         ]  # fmt: skip

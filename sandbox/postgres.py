@@ -1,11 +1,11 @@
 """
-Starts a PostgreSQL on loopback. If this machine has none, root gets Debian's.
+Starts a PostgreSQL on loopback. If this machine has none, root installs Debian's package.
 
     with postgres.run() as database:
         psycopg.connect(database)
 
-The block gets the address of an empty database, which is gone when the block ends. Nothing survives
-a fall of the machine: it is for tests.
+The block gets the address of an empty database, which is gone when the block ends. The data does
+not survive a crash of the machine, because the database is only for tests.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _SETTINGS = ("fsync=off", "unix_socket_directories=", "listen_addresses=127.0.0.
 
 
 def find_program(name: str) -> Path:
-    """Find a program of the newest PostgreSQL that is installed; install Debian's if none is."""
+    """Find a program of the newest installed PostgreSQL; if there is none, install Debian's."""
     found = _find_installed(name)
     if found is None:
         debian.install(_PACKAGE)

@@ -35,7 +35,7 @@ class PartNotReadyError(SandboxError):
         """
         Quote the end of the log, which contains the reason, without Java stack frames.
 
-        `gives_up`: what the process says when it gives up. It may say much after that, not why.
+        `gives_up` is what the process prints when it gives up. Later lines do not say the reason.
         """
         self.log = _keep_log(log)
         text = _read(log)
@@ -43,7 +43,7 @@ class PartNotReadyError(SandboxError):
             text = text[: text.find("\n", found)]
         lines = [line for line in text.splitlines() if line.strip() and line[:4] != "\tat "]
         said = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:]) or " nothing"
-        super().__init__(f"{complaint}; its log: {self.log}; its end:{said}")
+        super().__init__(f"{complaint}; the log {self.log} ends with:{said}")
 
 
 class Folder:

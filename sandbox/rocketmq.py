@@ -340,16 +340,16 @@ def run(
 
 @dataclass(frozen=True)
 class Program:
-    """What RocketMQ is started from."""
+    """Java and the files with which RocketMQ's servers are started."""
 
     java: Path
     libraries: str
     archive: Path
-    """The classes of its servers, already read and verified. With it they start faster."""
+    """An archive of the servers' classes, already read and verified: the servers start faster."""
 
 
 def build() -> Program:
-    """Download it, and archive its classes, unless this is done."""
+    """Download RocketMQ and archive its classes, unless that is done already."""
     java = jars.find_java()
     if java is None:
         raise jars.NoJavaError("no Java: install a JDK 17 or newer, or set JAVA_HOME")

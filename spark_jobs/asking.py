@@ -1,8 +1,8 @@
 """
-Asks all brokers of some topics, all at the same time, for the offsets of their queues.
+Ask all brokers of some topics concurrently for the offsets of their queues.
 
-No batch waits twice for a broker that did not answer. A separate request, the probe, tests that
-broker in the background, and when the broker answers it, batches ask the broker again. So a frozen
+If a broker fails to answer, batches no longer wait for it. A separate request, the probe, tests the
+broker in the background. After the broker has answered the probe, batches ask it again. So a frozen
 broker costs one timeout, not one for each topic and batch.
 """
 
@@ -129,7 +129,7 @@ class Asker:
         return found
 
     def _check_probes(self, addresses: set[str]) -> None:
-        """Drop probes that are answered, or whose broker has a new address; repeat failed ones."""
+        """Drop probes that are answered or whose address is out of use. Repeat failed probes."""
         for address, probe in list(self._probes.items()):
             if address not in addresses or probe.is_answered:
                 del self._probes[address]
@@ -156,8 +156,9 @@ class Asker:
         """
         Find the brokers whose master in the route is really a slave.
 
-        If a master is gone, a name server with `supportActingMaster` lists a slave as master in
-        routes, with topics that are not writable. Its list of all brokers stays correct.
+        While a master is down, a name server with `supportActingMaster` lists a slave as master in
+        routes, and the topics there are not writable. The name server's list of all brokers stays
+        correct.
         """
         suspects = {
             broker.broker

@@ -121,10 +121,10 @@ def _check_ends(
     client: Client, positions: list[Position], looks: Counter[MessageQueue], most: float
 ) -> bool:
     """
-    Ask the masters where these queues end, and cut off those that end too early.
+    Ask the masters where these queues end, and cut off positions that go beyond the end.
 
-    Return whether any was cut off. It is an error if a master sends no message although it reports
-    more than `most` times that it has some.
+    Return whether any position was cut off. If a master reports more than `most` times that a queue
+    has messages, but sends none of them, raise an error.
     """
     tasks = [
         client.start(offsets.find_master_max_offset(client.directory, position.queue))
@@ -141,14 +141,14 @@ def _check_ends(
         # With a filter, the broker may search for long and find nothing.
         if position.wanted.is_everything and not position.is_done and looks[position.queue] > most:
             raise errors.UnavailableError(
-                f"{position.queue} from offset {position.next}: no message comes, though the queue "
-                f"ends at {end}; see the log of its broker"
+                f"{position.queue} from offset {position.next}: the broker sends no message, "
+                f"although the queue ends only at {end}; see the broker's log"
             )
     return is_cut
 
 
 def _check_end(position: Position, end: int) -> bool:
-    """Stop at the queue's end if it comes before the planned one; return whether that was done."""
+    """Cut off the position if the queue ends before the planned end. Return whether it was cut."""
     if position.stop is None or end >= position.stop:
         return False
     if not position.allow_gaps:

@@ -1,5 +1,5 @@
 """
-Reads and writes the entries of Spark's offset log. Entries and options have offsets as JSON.
+Read and write the entries of Spark's offset log. Entries and options contain offsets as JSON.
 
 Offsets look like `{"orders": {"broker-a": {"0": 23}}}`. Spark compares log entries as strings, so
 the same offsets must always give the same string: all keys are sorted.
@@ -40,7 +40,7 @@ def read_offsets(written: Any, least: int = 0) -> Offsets:
             for number, offset in _check_items(ids, f"the queues of topic {topic!r} on {broker!r}"):
                 where = f"topic {topic!r}, broker {broker!r}, queue {number!r}"
                 if not (number.isascii() and number.isdecimal()):
-                    raise ValueError(f"{where}: a queue is a number; offsets look like {EXAMPLE}")
+                    raise ValueError(f"{where}: the queue must be a number, as in {EXAMPLE}")
                 if type(offset) is not int or offset < least:
                     raise ValueError(f"{where}: {offset!r} is not an offset of at least {least}")
                 found[MessageQueue(topic, broker, int(number))] = offset
@@ -64,7 +64,7 @@ class Entry:
     aside: Offsets = field(default_factory=dict)
     """Where reading stopped in the queues of inactive topics, which are no longer read."""
     is_begun: bool = True
-    """Whether a batch was planned before. Then queues that appear are read from their beginning."""
+    """Whether a batch was planned before. If so, new queues are read from their beginning."""
 
     def divide(self, reads: Callable[[str], bool]) -> tuple[Offsets, Offsets, Offsets]:
         """Divide the queues into three: those still read, those read again, and inactive ones."""

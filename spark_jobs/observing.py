@@ -25,12 +25,12 @@ log = logging.getLogger("evenkeel.source")
 SAMPLE_MESSAGES, SAMPLE_BYTES = 32, 256 * 1024
 NOWHERE: Mapping[MessageQueue, int] = {}
 MAY_PASS = (errors.UnavailableError, errors.BusyError)
-BEHIND = "its master is away, and its slave does not have the offset that is read next"
+BEHIND = "its master is down, and its slave does not have the offset that is read next"
 
 
 @dataclass(slots=True)
 class _TopicView:
-    """What the answers so far say about the topics."""
+    """What the brokers have reported about the topics so far."""
 
     start: Mapping[MessageQueue, int]
     topics: set[str] = field(init=False)
@@ -103,12 +103,13 @@ class TopicObserver:
         """
         Ask all brokers of all topics. A broker that does not answer is left out, and logged once.
 
-        A topic that no name server knows, and that was never read, is an error. A query that skips
-        losses ignores such a topic, unless its offset log is still empty. If the topic was read
-        before, its queues are closed on brokers whose master runs; other brokers count as silent.
+        If no name server knows a topic that was never read, raise an error. A query that skips
+        losses ignores such a topic, unless the query's offset log is still empty. If no name server
+        knows a topic that was read before, the topic's queues count as closed on brokers whose
+        master runs. The other brokers of that topic count as silent.
 
-        Only a master can report that something is gone. If a slave answers for its master, queues
-        in which the slave does not have the offset in `start` are left out.
+        Only a master can report that a topic, queue or message is gone. If a slave answers for its
+        master, queues in which the slave does not have the offset in `start` are left out.
         """
         is_new = not start if is_new is None else is_new
         view = _TopicView(start)
@@ -126,7 +127,7 @@ class TopicObserver:
         missing = {_locate(queue) for queue in start} - answered - view.by_slave
         lacking = self._find_lacking({where for where in missing if where[1] not in view.silent})
         for _, broker in missing - lacking:
-            view.silent.setdefault(broker, errors.NoBrokerError("it is in no route now"))
+            view.silent.setdefault(broker, errors.NoBrokerError("no route contains it now"))
         self._log_changes(view)
         return SeenOffsets(
             view.queues,
@@ -194,7 +195,7 @@ class TopicObserver:
         return failed
 
     def _list_topics(self, before: set[str], is_new: bool) -> set[str]:
-        """List the topics to read; while no name server answers, a pattern finds no new ones."""
+        """List the topics to read. While no name server answers, a pattern finds no new topics."""
         if self._reading.pattern is None:
             return set(self._reading.topics)
         try:
@@ -239,7 +240,8 @@ class TopicObserver:
     def _find_lacking(self, candidates: set[Where]) -> set[Where]:
         """Find the topics and brokers whose master runs, but does not have the topic."""
         running = self._client.list_brokers().brokers if candidates else {}
-        # Read routes only after that list: brokers in it have already registered their topics.
+        # Read the routes after the list of brokers: brokers in the list have already registered
+        # their topics.
         return {
             candidate
             for candidate in candidates
@@ -261,7 +263,8 @@ class TopicObserver:
         choice = BrokerChoice.from_queue(position.queue)
         pulled = yield from routing.ask_broker(self._client.directory, choice, request)
         if pulled.status is PullStatus.OFFSET_MOVED:
-            # The broker may have reported a reset of the group's offsets, which it does once.
+            # The broker may have reported a reset of the group's offsets. It reports a reset only
+            # once, so pull again.
             pulled = yield from routing.ask_broker(self._client.directory, choice, request)
         return len(pulled.body) / max(1, pulled.next_offset - position.next)
 

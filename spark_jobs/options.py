@@ -1,8 +1,8 @@
 """
 The options of the source and of the sink, parsed and checked before anything runs.
 
-docs/spark.md lists the options. Upper and lower case do not matter, because Spark changes them. An
-invalid option is a `UsageError` that names it.
+docs/spark.md lists the options. Upper and lower case in their names do not matter, because Spark
+changes the case. An invalid option raises a `UsageError` that names the option.
 """
 
 import difflib
@@ -57,12 +57,12 @@ class QueueEdge(Enum):
 
 
 EARLIEST, LATEST = -2, -1
-"""What -2 and -1 mean as offsets that users give, as in Spark's source for Kafka."""
+"""The meanings of the offsets -2 and -1 in options, as in Spark's source for Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartOrEnd:
-    """Where to start or end: at `offsets` in the queues that it names, at `edge` in all others."""
+    """Where to start or end: the queues in `offsets` at these offsets, all others at `edge`."""
 
     edge: QueueEdge
     timestamp_ms: int = 0
@@ -75,13 +75,13 @@ class ClusterOptions:
 
     name_servers: str
     credentials: Credentials | None = None
-    """None: each process reads them from its environment, so they are not sent to executors."""
+    """If None, each process reads them from its environment. They are not sent to executors."""
     tls: str = "false"
     """`true`, `false`, or a file of CA certificates."""
     request_timeout: float = DEFAULT_TIMES.answer
     fetch_deadline: float = DEFAULT_TIMES.patience
     fetch_bytes: int = READER_BYTES
-    """About how many bytes of pulled messages one task holds in memory."""
+    """Approximate maximum, in bytes, of the pulled messages that one task holds in memory."""
     takes_environment: bool = False
     """Whether EVENKEEL_ACCESS_KEY and EVENKEEL_SECRET_KEY belong to this cluster."""
 
@@ -126,7 +126,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where messages go."""
+    """Where and how messages are sent."""
 
     cluster: ClusterOptions
     topic: str | None
@@ -192,7 +192,7 @@ class _GivenOptions:
     def require(self, name: str, example: str) -> str:
         value = self.get_string(name)
         if value is None:
-            raise UsageError(f"option {name} is needed, as in {example!r}")
+            raise UsageError(f"option {name} is missing; an example is {example!r}")
         return value
 
     def get_number(self, name: str) -> int | None:
@@ -286,7 +286,7 @@ def _check_pattern(pattern: str) -> None:
 def _parse_filter(given: _GivenOptions) -> Filter:
     tags, sql = given.get_string("tags"), given.get_string("sqlFilter")
     if tags and sql:
-        raise UsageError("give either tags or sqlFilter")
+        raise UsageError("give either tags or sqlFilter, not both")
     return filters.match_sql(sql) if sql else filters.match_tags(tags or filters.ALL)
 
 
@@ -302,7 +302,7 @@ def _parse_end(given: _GivenOptions) -> StartOrEnd:
     end = _parse_edge(given, "endAt", "endTimestamp", QueueEdge.LATEST)
     if end.edge in (QueueEdge.GROUP, QueueEdge.EARLIEST):
         raise UsageError(
-            f"endAt: {end.edge.value!r} is not an end; take latest, timestamp, or offsets, as in "
+            f"endAt: {end.edge.value!r} is not an end; use latest, timestamp, or offsets, as in "
             f"{journal.EXAMPLE}"
         )
     return end
@@ -328,7 +328,7 @@ def _parse_edge(given: _GivenOptions, name: str, time_name: str, default: QueueE
             f"{name}: {text!r} is neither one of {edges}, nor offsets, as in {journal.EXAMPLE}"
         ) from None
     if (edge is QueueEdge.TIMESTAMP) != (timestamp is not None):
-        raise UsageError(f"{name}=timestamp and {time_name} belong together")
+        raise UsageError(f"{name}=timestamp and {time_name} belong together: one is missing")
     return StartOrEnd(edge, _parse_time(time_name, timestamp) if timestamp else 0)
 
 

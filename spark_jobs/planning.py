@@ -1,9 +1,9 @@
 """
-Plans which offsets the next micro-batch reads, from what the brokers report. Pure.
+Plan which offsets the next micro-batch reads, from what the brokers report, without I/O.
 
-The offset where a new queue begins is first written to Spark's offset log; the queue is read from
+The offset where a new queue begins is first written to Spark's offset log. The queue is read from
 the next batch on. So the ranges of a batch depend only on two entries of that log, and a batch that
-runs again reads the same.
+runs again reads the same ranges.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class SeenOffsets:
     def cut_at(
         self, last: Mapping[MessageQueue, int], start: Mapping[MessageQueue, int]
     ) -> "SeenOffsets":
-        """Hide messages after the ends in `last`; in queues that `last` lacks, all unread ones."""
+        """Hide messages after the ends in `last`. Hide all unread messages of other queues."""
         queues = {}
         for queue, ends in self.queues.items():
             end = last.get(queue, start.get(queue, ends.min))
@@ -66,22 +66,22 @@ class SeenOffsets:
         return replace(self, queues=queues)
 
     def is_closed(self, queue: MessageQueue) -> bool:
-        """Whether the queue is known not to exist; unknown if its broker is silent."""
+        """Whether the queue is known not to exist. False if its broker did not answer."""
         return (queue.topic, queue.broker) in self.answered and queue not in self.queues
 
     def is_by_slave(self, queue: MessageQueue) -> bool:
-        """Whether a slave has answered for this queue; it may not know where the queue ends."""
+        """Whether a slave has answered for this queue. A slave may not know the queue's end."""
         return (queue.topic, queue.broker) in self.by_slave
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits of one batch. Each queue with unread messages gives at least one."""
+    """Limits of one batch. Even so, each queue with unread messages gives at least one message."""
 
     messages: int | None = None
     bytes: int | None = None
     message_bytes: Mapping[MessageQueue, float] = field(default_factory=dict)
-    """How large a queue's messages are, if `bytes` is given."""
+    """The estimated size of one message of each queue, if `bytes` is given."""
 
     def share_out(self, backlog: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """
@@ -109,7 +109,7 @@ NO_LIMITS = BatchLimits()
 
 
 def find_losses(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> list[Loss]:
-    """Find the messages that were not read and never can be."""
+    """Find the messages that were not read and can never be read."""
     found = []
     for queue, offset in sorted(start.items()):
         ends = seen.queues.get(queue)
@@ -159,13 +159,13 @@ def refuse_losses(found: list[Loss]) -> None:
 
 
 def check_ends(name: str, given: Mapping[MessageQueue, int], seen: SeenOffsets) -> None:
-    """Refuse offsets after the end of their queue, whose messages do not exist yet."""
+    """Refuse offsets after the end of their queue, because their messages do not exist yet."""
     for queue, offset in sorted(given.items()):
         end = seen.queues[queue].max
         if offset > end and seen.is_by_slave(queue):
             raise NoBrokerError(
                 f"{name}: {queue} ends at {end} on a slave, before {offset}, and the master is "
-                "away; read again when the master is back"
+                "down; read again when the master is back"
             )
         if offset > end:
             raise UsageError(f"{name}: {queue} ends at {end}, before {offset}")
@@ -183,7 +183,7 @@ def check_readable(found: Iterable[Range], seen: SeenOffsets) -> None:
         if each.start < begin and seen.is_by_slave(each.queue):
             raise NoBrokerError(
                 f"{each.queue} begins at {begin} on a slave, after {each.start}, and the master is "
-                "away; read again when the master is back"
+                "down; read again when the master is back"
             )
 
 

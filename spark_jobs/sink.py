@@ -75,9 +75,9 @@ def _check(sending: Sending, schema: StructType) -> None:
         is_wrong = kind not in KINDS[name] if name in KINDS else name != sending.ordering_key
         if is_wrong:
             known = ", ".join(f"{each} {' or '.join(types)}" for each, types in KINDS.items())
-            raise UsageError(f"column {name} {kind}: the sink takes {known}; select those")
+            raise UsageError(f"column {name} {kind}: the sink takes {known}; select only these")
     if "body" not in kinds:
-        raise UsageError("there is no column body, the content of the message")
+        raise UsageError("there is no column body, which must contain the message's content")
     if sending.topic is None and "topic" not in kinds:
         raise UsageError("no topic: set the option topic, or add a column topic")
     if sending.ordering_key is not None and sending.ordering_key not in kinds:
@@ -106,7 +106,7 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 
 
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
-    """Send one batch at a time to each queue: the next one after the last one is stored."""
+    """Send to each queue one batch at a time, so that the next batch waits for the last one."""
     by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
     queues_of = functools.cache(lambda topic: choosing.list_writable(client.find_route(topic)))
     for message, key in zip(
@@ -152,7 +152,7 @@ def _make_messages(batch: pa.RecordBatch, to: Sending) -> list[Message]:
 def _make_message(row: dict[str, Any], topic: str | None) -> Message:
     body = row["body"]
     if body is None:
-        raise UsageError("a row has no body: filter such rows out")
+        raise UsageError("a row has no body (null): filter such rows out")
     return Message(
         topic=row.get("topic") or topic or "",
         body=body.encode() if isinstance(body, str) else body,
@@ -170,7 +170,7 @@ def _group_by_topic(messages: Iterable[Message]) -> dict[str, list[Message]]:
 
 
 def _divide(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Divide into batches that a broker accepts; a larger message goes alone."""
+    """Divide into batches that a broker accepts. A larger message is sent alone."""
     piece: list[Message] = []
     size = 0
     for message in messages:

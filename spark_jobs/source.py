@@ -1,8 +1,8 @@
 """
 The data source `rocketmq`, for streams and bounded reads, and its sinks for both.
 
-A reader plans in a Python process of the driver. Spark sends a copy of it to the executors, where
-it reads. So a reader holds no connection: each process opens its own.
+A reader plans in a Python process of the driver. Spark sends copies of the reader to the executors,
+where they read. So a reader holds no connection: each process opens its own.
 """
 
 import functools
@@ -38,7 +38,7 @@ class RocketMQ(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Tell Spark the format's name."""
+        """Return the format's name."""
         return "rocketmq"
 
     def schema(self) -> str:
@@ -87,7 +87,7 @@ def _read(part: _Part, reading: Reading) -> Iterator[pa.RecordBatch]:
 
 
 class _BoundedReader(DataSourceReader):
-    """Reads from start to end, both found when the query is planned."""
+    """Reads from a start to an end. Both are determined when the query is planned."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -119,7 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reading = reading
         self._is_bounded = False
         self._last: dict[MessageQueue, int] | None = None
-        """Where the queues ended when the query began, if it must stop there."""
+        """Where the queues ended when the query began, if the query must stop there."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the state of the driver."""
@@ -219,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_new(
         self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
     ) -> dict[MessageQueue, int]:
-        """Find where queues begin that are not in the offset log yet."""
+        """Find where new queues begin: the queues that are not in the offset log yet."""
         if not is_begun:
             # A queue that is left out now would count as new later, and be read from its beginning.
             return self._find_begin(_require_masters(_require_all(seen)))
@@ -233,7 +233,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._observer.find_offsets(edge, replace(seen, queues=queues)) if queues else {}
 
     def _resume(self, back: dict[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Continue at a topic's last offsets, or later if other members have read on."""
+        """Continue at a topic's last offsets, or later if other members have read further."""
         there = {queue: ends for queue, ends in seen.queues.items() if queue in back}
         if not there or not self._reading.commits:
             return back
@@ -252,10 +252,10 @@ def _require_all(seen: SeenOffsets) -> SeenOffsets:
 
 
 def _require_masters(seen: SeenOffsets) -> SeenOffsets:
-    """Refuse to begin if only a slave has answered, which may not have the whole queue."""
+    """Refuse to begin if only a slave has answered, because it may not have the whole queue."""
     for topic, broker in sorted(seen.by_slave):
         raise NoBrokerError(
-            f"{topic}@{broker}: its master is away, and only a master knows where a query begins"
+            f"{topic}@{broker}: its master is down, and only a master knows where a query begins"
         )
     return seen
 

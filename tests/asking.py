@@ -26,7 +26,7 @@ TOKEN = "secret"
 BILLING, _ORDERS = Key("shop", "billing"), Key("shop", "orders")
 SESSION = "600s"
 EPOCH = 3
-"""Of the first assignment."""
+"""The epoch of the first assignment."""
 
 
 class Clock:
@@ -97,7 +97,7 @@ def publish(
     epoch: int = EPOCH,
     session: str = SESSION,
 ) -> None:
-    """Publish who owns which queues of a broker."""
+    """Publish which member owns which queues of a broker."""
     spec: dict[str, Any] = {"topics": [{"name": "orders", "filter": {"tags": "paid"}}]}
     spec |= {"consumers": {"members": {"session": session}}}
     assigned = [

@@ -1,10 +1,10 @@
 """
 Checks the chart with helm and kubeconform: `python -m tests.chart_checks`.
 
-Helm renders the chart with several files of values, and kubeconform compares every object with the
-schemas of each Kubernetes version that the chart supports, and also what a benchmark applies. It
-prints one line per check, and exits with 1 if a check fails. If a program or its schemas are
-missing here, a loud line says what was skipped.
+Helm renders the chart with several files of values. Kubeconform compares every object, and also the
+manifests of a benchmark, with the schemas of each Kubernetes version that the chart supports. This
+program prints one line per check, and exits with 1 if a check fails. If a program or its schemas
+are missing here, a loud line says what was skipped.
 """
 
 import json

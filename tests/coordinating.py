@@ -22,7 +22,7 @@ _KEY, _TOPIC_KEY = Key("shop", "billing"), Key("shop", "orders")
 
 
 class _Noting(Coordination):
-    """Notes who leaves, and how many queues were released."""
+    """Records which members leave, and how many queues are released."""
 
     def __init__(self) -> None:
         super().__init__(lambda key: None)
@@ -62,13 +62,13 @@ class Coordinator:
 
     @property
     def left(self) -> list[str]:
-        """The members that have left, in their order."""
+        """The members that have left, in the order in which they left."""
         assert self._coordination is not None
         return self._coordination.left
 
     @property
     def released(self) -> int:
-        """How many queues members have let go of, for others."""
+        """How many queues members have released for other members."""
         assert self._coordination is not None
         return self._coordination.released
 
@@ -80,7 +80,7 @@ class Coordinator:
 
     @property
     def client_ids(self) -> frozenset[str]:
-        """The ids at the brokers that members have told."""
+        """The members' ids at the brokers, as the members have reported them."""
         assert self._coordination is not None
         return self._coordination.list_client_ids(_KEY) or frozenset()
 
@@ -117,7 +117,7 @@ class Coordinator:
         self._loop.close()
 
     def stop(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         assert self._thread is not None
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)

@@ -18,12 +18,12 @@ _REFUSAL = {"schema": {"$ref": "#/components/schemas/MemberRefusal"}}
 
 
 def check_request(body: bytes) -> None:
-    """Check the body of a request that asks."""
+    """Check the body of a POST request."""
     _check_json(OPERATIONS["post"]["requestBody"], "application/json", body)
 
 
 def check_answer(method: str, status: int, content_type: str | None, body: bytes) -> None:
-    """Check that the document has this status for this method, and describes the body."""
+    """Check that the document lists this status for this method, and describes this body."""
     operation = OPERATIONS.get(method.lower())
     if operation is None:
         assert status == HTTPStatus.METHOD_NOT_ALLOWED
@@ -45,5 +45,5 @@ def check_refusal(content_type: str | None, body: bytes) -> None:
 def _check_json(described: dict[str, Any], content_type: str | None, body: bytes) -> None:
     assert list(described["content"]) == [content_type]
     schema = described["content"][content_type]["schema"]
-    with_parts = {**schema, "components": DOCUMENT["components"]}  # which it refers to
+    with_parts = {**schema, "components": DOCUMENT["components"]}  # the schema refers to them
     Draft202012Validator(with_parts).validate(msgspec.json.decode(body))

@@ -59,7 +59,7 @@ def random_case(rng: random.Random, *, unequal: bool = False) -> Case:
 
 
 def spell_out(case: Case) -> tuple[list[Queue], dict[str, list[Queue]]]:
-    """List the queues of a case, in up to three topics, and who claims them."""
+    """List the queues of a case, in up to three topics, and the consumers that claim them."""
     named = [
         Queue(f"topic-{place % 3}", "broker-a", place, zone)
         for place, (zone, _) in enumerate(case.queues)

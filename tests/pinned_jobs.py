@@ -23,7 +23,7 @@ class Planned(plan_source.PlanReader):
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
         reading = options.parse_reading(given, is_stream=True)
         super().__init__(reading, str(run / "assignment.json"), str(run), skip)
-        self._observer = Held(stands)  # type: ignore[assignment]  # all that is asked
+        self._observer = Held(stands)  # type: ignore[assignment]  # it uses no more
 
 
 @dataclass

@@ -94,7 +94,7 @@ class Proxy:
     def _takers(
         self, to_client: asyncio.StreamWriter, to_peer: asyncio.StreamWriter
     ) -> tuple[Take, Take]:
-        """Return the functions that take the bytes of client and peer; these pass them on."""
+        """Return the functions that take the bytes of client and peer, and pass these bytes on."""
         return to_peer.write, to_client.write
 
     async def _pass_on(

@@ -62,7 +62,7 @@ def of_alerts(root: Path) -> Iterator[str]:
         if not name.startswith("Evenkeel"):
             yield f"{name}: its name does not begin with Evenkeel"
         if "for" not in rule:
-            yield f"{name}: it does not wait for a while"
+            yield f"{name}: it has no `for`, so it would fire at once"
         if rule.get("labels", {}).get("severity") not in SEVERITIES:
             yield f"{name}: its severity is none of {', '.join(SEVERITIES)}"
         if missing := SAID - said.keys():
@@ -74,7 +74,7 @@ def of_alerts(root: Path) -> Iterator[str]:
         elif (root / PAGES / f"{page}.md").read_text("utf-8").splitlines()[0] != f"# {name}":
             yield f"{PAGES / page}.md does not begin with # {name}"
         pages.discard(page)
-    yield from (f"{PAGES / page}.md is of no alert" for page in sorted(pages))
+    yield from (f"{PAGES / page}.md describes no alert" for page in sorted(pages))
 
 
 def of_tests(root: Path) -> Iterator[str]:
@@ -90,7 +90,7 @@ def of_tests(root: Path) -> Iterator[str]:
         if name not in fires:
             yield f"{name}: no test lets it fire"
         if name not in is_quiet:
-            yield f"{name}: no test of its own shows when it does not fire"
+            yield f"{name}: no test has a case when it does not fire"
 
 
 def of_dashboard(root: Path) -> Iterator[str]:
@@ -111,11 +111,11 @@ def of_dashboard(root: Path) -> Iterator[str]:
                     return
                 taken[x, y] = title
         if panel["type"] != "row" and not (panel["targets"] and panel["description"]):
-            yield f"panel {title!r} asks nothing, or does not say what"
+            yield f"panel {title!r} has no query or no description"
     known = {each["name"] for each in dashboard["templating"]["list"]}
     for source in re.findall(r'"uid": "([^"]*)"', json.dumps(panels)):
         if source != "${datasource}" or "datasource" not in known:
-            yield f"a panel asks the data source {source!r}, which nobody chooses"
+            yield f"a panel asks the data source {source!r}, which no variable chooses"
     for expr in queries(dashboard):
         if "$" in filled_in(expr, FILLED_IN):
             yield f"a query has an unknown variable: {expr}"

@@ -25,7 +25,7 @@ EVENTS = (FULL, STABLE, JOIN_ONE, LEAVE_ONE, QUEUES_ADDED)
 FRAGMENTED = "fragmented "
 """The prefix of events whose previous plan is the result of many joins and leaves."""
 CHURN = 1_000
-"""How many joins and leaves these are."""
+"""The number of these joins and leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ SIZES = (SMALL, MIDDLE, LARGE, MANY_TOPICS, HUGE)
 
 
 def fresh(size: Size, limits: Limits, *, rehearse: bool = False) -> Iterator[str]:
-    """Time all events; a rehearsal times them twice, and the caller keeps the last results."""
+    """Time all events. With `rehearse`, time them twice; the caller keeps the last results."""
     yield from _start(size, limits)
     for _ in range(1 + rehearse):
         yield "forget"

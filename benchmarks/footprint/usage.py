@@ -13,7 +13,7 @@ from sandbox.waiting import wait_for
 MIB = 2**20
 _SUMMARY = f"/api/v1/nodes/{servers.NAME}/proxy/stats/summary"
 _PATIENCE_SECONDS = 60.0
-"""How much longer to wait: the kubelet measures only about every ten seconds."""
+"""How much longer to wait for a sample: the kubelet measures only about every ten seconds."""
 _LOOK_SECONDS = 5.0
 """The pause between two requests. More frequent requests would cause load themselves."""
 

@@ -27,7 +27,7 @@ SetQueues = Callable[[int], None]
 _STEADY_SECONDS = 3.0
 """Consumption counts as steady if it was regular for this long."""
 _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
-"""How old messages may be. A consumer of older ones is catching up, or reads them again."""
+"""How far apart the numbers consumed lately may be; a backlog or a second read exceeds this."""
 _LATELY = 10_000
 """How many of the last batches to examine: more than are consumed in _STEADY_SECONDS."""
 _PATIENCE_SECONDS = 300.0
@@ -180,7 +180,7 @@ class Consumers:
         return {number for each in self._said for number in each.consumed.numbers}
 
     def _is_steady(self, begun: float) -> bool:
-        """Whether each queue had one reader lately, each reader its share, and nothing was old."""
+        """Whether lately each queue had one reader, each reader its share, and nothing was old."""
         self._look()
         since = time.time() - _STEADY_SECONDS
         if since < begun:
@@ -189,10 +189,10 @@ class Consumers:
         numbers = [number for each in lately for number in each.consumed.numbers]
         readers = {(each.consumed.queue, each.seat) for each in lately}
         shares = Counter(seat for _, seat in readers)
-        # In the other order: what stays is the first time in the window that a queue was read.
+        # Newest first, so the entry that remains is the first read of a queue in the window.
         first_at = {each.consumed.queue: each.consumed.at for each in reversed(lately)}
         if not first_at or max(first_at.values()) > since + _STEADY_SECONDS / 2:
-            return False  # a consumer that has just begun reads what has come before
+            return False  # a consumer that has just started reads the backlog
         return (
             len(readers) == len({queue for queue, _ in readers}) == self._queues
             and shares.keys() == self._there

@@ -1,9 +1,9 @@
 """
 Computes the effects of events on consumption, from the times at which messages were consumed.
 
-A queue stands still from one moment at which messages of it are consumed to the next such moment.
-That time counts for the event in which it ends. A new queue stands still from the start of the
-event in which it appears.
+A queue stands still between two consecutive moments at which its messages are consumed. This time
+counts for the event in which it ends. A new queue stands still from the start of the event in which
+the queue appears.
 """
 
 import math
@@ -35,7 +35,7 @@ class Sent:
     """The numbered messages that were sent. The first number is 0."""
 
     times: Sequence[tuple[float, int]]
-    """Each entry has a moment, and how many messages were sent until then; in order of time."""
+    """Pairs of a time and the number of messages sent until then, in order of time."""
     unsure: frozenset[int] = field(default_factory=frozenset)
     """Numbers of messages that were not confirmed: they may be stored or not."""
 
@@ -79,9 +79,9 @@ class Effect:
     moved: int
     """Queues whose owner changed."""
     taken_up: float | None
-    """Seconds until each queue with a new reader was read by it; None if no queue has one."""
+    """Seconds until each queue with a new reader was read by it; None if no reader is new."""
     delay: float | None
-    """Seconds from storing to consuming that 99 % of the messages did not exceed, if any came."""
+    """The 99th percentile of the seconds from storing to consuming; None without messages."""
 
     @property
     def standstill(self) -> float:

@@ -16,11 +16,11 @@ MEMBER_GAPS = {
     scene.CUT: members.SESSION_SECONDS + 2,
     scene.ADD: 2.0,
 }
-"""For members, the longest that a queue may stand still, in seconds."""
+"""For members: the longest time that a queue may stand still, in seconds."""
 BESIDE_SECONDS = 0.3
 """The same for queues of the other brokers, if a broker is killed."""
 DELAY_SECONDS = 0.05
-"""For members, from storing to reading a message, for 99 %."""
+"""For members: the seconds from storing to reading a message that 99 % must not exceed."""
 PLANNED_SECONDS = 3.0
 KILL_SECONDS = 5.0
 DRIVER_SECONDS = 60.0
@@ -55,7 +55,7 @@ def list_job_figures(rounds: Rounds, peer: Rounds | None) -> Iterator[Figure]:
 
 
 def list_member_figures(rounds: Rounds, in_flight: int) -> Iterator[Figure]:
-    """Compare the worst values of members; so many messages may be in flight when one freezes."""
+    """Compare the worst values of members; a frozen member may repeat `in_flight` messages."""
     yield _lost(rounds)
     for event in (scene.QUIET, scene.JOIN, scene.LEAVE, scene.ADD):
         yield _twice(rounds, event, 0)

@@ -1,4 +1,4 @@
-"""RocketMQ's push consumers that follow: the same program as RocketMQ's side, and two lines."""
+"""RocketMQ's push consumers as followers: the program of RocketMQ's side, with two more lines."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ def compile_consumer() -> Path:
 
 
 def make_program(topic: str) -> Program:
-    """Describe the pods. The group has RocketMQ's name, which is that of the ConsumerGroup."""
+    """Describe the pods. In RocketMQ the group has the name of the ConsumerGroup."""
     return members.make_program(
         theirs.IMAGE,
         f'{theirs.JAVA} -cp "/classes:/follower:{theirs.LIBRARIES}" '

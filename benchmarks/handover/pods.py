@@ -14,7 +14,7 @@ from sandbox.statuses import Document
 NAME_SERVER = "rocketmq-namesrv.mq.svc:9876"
 _SAID = "/said"
 _GRACE_SECONDS = 40
-"""More than members may take to finish their queues (`members.drain`)."""
+"""Longer than members may take to finish their queues (`members.drain`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class Program:
 
     image: str
     command: str
-    """For a shell. Its standard output is what it has consumed."""
+    """A shell command. It prints what it has consumed."""
     folders: Mapping[str, Path]
-    """Folders of this machine, by their places in the pods."""
+    """Folders of this machine, by their mount paths in the pods."""
     env: Sequence[Document] = ()
     mounts: Sequence[Document] = ()
     volumes: Sequence[Document] = ()

@@ -15,13 +15,13 @@ ABOUT = f"""{members.ABOUT}, and `python -m follower`
   handler receives it.
 """
 IN_FLIGHT = FollowerOptions().batch * members.QUEUES_EACH
-"""The greatest number of messages in the calls that are running: a queue has one call at a time."""
+"""How many messages can be in running calls at most: each queue has one call at a time."""
 HANDLERS = Path(__file__).parent / "peers" / "python"
 HANDLER = "writing:handle"
 
 
 def make_program(topic: str) -> Program:
-    """Describe the pods. The operator's image has all that a follower needs but the follower."""
+    """Describe the pods. They mount the follower's code; the operator's image has all the rest."""
     return members.make_program(
         f"evenkeel-operator:{images.read_version()}",
         f"env PYTHONPATH=/code:/handlers python -m follower {HANDLER} "

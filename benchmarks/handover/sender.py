@@ -2,10 +2,10 @@
 Send numbered messages evenly to all queues: `... handover.sender SERVER TOPIC FILE`.
 
 It sends until its standard input is closed. Each line of the file has a time, how many messages
-were sent until then, and numbers of messages that failed to be confirmed since the line before. A
+were sent until then, and the numbers of messages whose send has failed since the previous line. A
 failed send is not repeated, because a message that is stored twice would look as if it had been
-consumed twice. One that takes long delays no other: a broker that is away must not make the queues
-of the others stand still.
+consumed twice. A slow send delays no other send: if a broker is unreachable, the queues of the
+other brokers must not stand still.
 """
 
 import json
@@ -63,7 +63,7 @@ class _Sender:
         return numbers, self._client.start(send)
 
     def _say(self, patience_seconds: float) -> None:
-        """Wait until everything is answered, but not longer than this; write a line."""
+        """Wait until all sends are answered, or the time is over; then write a line."""
         self._client.engine.wait(
             lambda: all(flow.is_done for _, flow in self._under_way), patience_seconds
         )

@@ -23,7 +23,7 @@ class Side:
     play: Callable[[Shop, str], Outcome]
     """Plays all events on a topic that does not exist yet."""
     list_figures: ListFigures | None
-    """None for the side that others are compared with. It plays one round, which takes longest."""
+    """None for the side that others are compared with. Its rounds are long, so it plays one."""
 
 
 SIDES: Mapping[str, Side] = {

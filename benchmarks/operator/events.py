@@ -69,7 +69,7 @@ class Events:
         return await asyncio.gather(*under_way)
 
     async def play_deaths(self, count: int) -> list[float]:
-        """Kill and replace a pod `count` times. Return the delays of the deaths."""
+        """Kill and replace a pod `count` times. Return the delay of the status after each death."""
         key = self._size.group_keys()[0]
         group = _Group(key, list(self._size.list_pods(key)))
         delays = []

@@ -20,7 +20,7 @@ COLD_PATIENCE_SECONDS = 300.0
 FLOW_SECONDS = 30.0
 POLL_SECONDS = 60.0
 SERVICE, ADDRESS = "evenkeel-members", "10.1.2.3"
-"""Of the coordinator, for others. The members of the benchmark ask its port on this machine."""
+"""The coordinator's Service and address. The benchmark's members ask its local port instead."""
 CHANGED_AT_ONCE = 500
 DEATHS = 10
 SETTLE_SECONDS = 10.0
@@ -91,7 +91,7 @@ class Coordinated:
 
     size: Size
     answers_a_second: float
-    """Requests that were answered while nothing changed."""
+    """How many requests were answered per second while nothing changed."""
     idle_cpu_percent: float
     """Share of one core in that time."""
     delays: Delays

@@ -155,13 +155,13 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "  start, without a status.\n"
         "- The same writes without an operator: the benchmark changes each spec, replaces its\n"
         "  status and creates an Event. The API server alone takes this long.\n"
-        "- Members: the benchmark runs them in one process; they ask over TLS, each with the token "
-        "of\n  its pod and connections of its own, and release at once. A leave is measured until "
-        "others are\n  granted all its queues, a join until the member is granted all that it "
-        "owns.\n\n"
+        "- Members: the benchmark runs all members in one process. They ask over TLS, each with\n"
+        "  the token of its pod and with its own connections, and release queues at once. A leave\n"
+        "  is measured until other members have grants for all queues of the leaving member. A\n"
+        "  join is measured until the new member has grants for all queues that it owns.\n\n"
         f"RocketMQ's consumers share {theirs.QUEUES} queues. A killed consumer is replaced "
         "immediately. The\n"
-        "time is the one between two messages consumed from a queue, so it includes more than "
+        "time is measured between two messages consumed from a queue, so it includes more than "
         "the\nassignment. [The handover](RESULTS-handover.md) measures the same for "
         "Evenkeel.",
         body,

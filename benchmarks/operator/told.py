@@ -123,7 +123,7 @@ class Watch:
         return future
 
     async def check_complete(self) -> None:
-        """Compare the watch with a list, because a watch that misses changes counts too few."""
+        """Compare the watch with a list: a watch that misses changes would count too few writes."""
         found = await self._list()
         versions = {each.key: each.metadata.resource_version for each in found.items}
         if versions != self._versions:

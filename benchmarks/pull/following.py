@@ -1,8 +1,8 @@
 """
 Our follower with a handler that does nothing: `python -m benchmarks.pull.following NAME_SERVER`.
 
-Everything is as in `python -m follower`, except that no coordinator is asked: it may always read
-all queues. Each job has a group of its own, so it begins with the first message.
+It runs like `python -m follower`, except that no coordinator is asked: the follower may always read
+all queues. Each job has its own group, so the follower begins with the first message.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class AllQueues:
         )
 
     async def leave(self, session: str) -> None:
-        """Nobody has to know."""
+        """Do nothing: no coordinator has to know."""
 
 
 def main(name_server: str) -> None:

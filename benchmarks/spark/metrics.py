@@ -21,7 +21,7 @@ class Histogram:
     name: str
 
     def wait_for_observations(self, wanted: int) -> list[float]:
-        """Wait for `wanted` observations. Two at once count as twice their mean."""
+        """Wait for `wanted` observations. Two that arrive together count as twice their mean."""
         found: list[float] = []
         count, total = self._read()
         heard = time.monotonic()

@@ -129,14 +129,14 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         "All data is in the page cache, and the broker's caps are raised. One query reads a\n"
         "whole topic with the columns of docs/spark.md; its planning is included.\n\n"
         f"- `{programs.CEILING}` is a Python source that reads from no broker and returns\n"
-        f"  the same Arrow batch of {synthetic.A_BATCH:,} rows again and again: the most that\n"
-        f"  Spark can process. `ours` must reach {OF_CEILING:.0%} of it; the ambition is\n"
-        f"  {MOONSHOT:.0%}.\n"
+        f"  the same Arrow batch of {synthetic.A_BATCH:,} rows again and again: this is the\n"
+        f"  most that Spark can process. `ours` must reach {OF_CEILING:.0%} of it; the ambition\n"
+        f"  is {MOONSHOT:.0%}.\n"
         f"- {lite} only counts the messages that it receives.\n\n"
         "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.\n"
         f"The pinned job runs in {cluster} with a batch every {pinned.TRIGGER_SECONDS} s\n"
         f"and drops its rows. The idle stream runs in {programs.LOCAL}. The CPU usage of an idle\n"
-        "application includes all its processes, workers too.",
+        "application includes all its processes, also the workers.",
         body,
         map(targets.format_cells, compared),
     )

@@ -76,18 +76,18 @@ class TopicRef(Part, frozen=True):
 
 class Sticky(Part, frozen=True):
     zones: Zones = Zones.PREFER
-    """Whether a queue goes to a consumer in the zone of its broker."""
+    """Whether queues are assigned to consumers in the zone of their broker."""
     weights: Weights = Weights.NONE
     """Load of a queue: None counts each queue as one, Rate uses its measured message rate."""
     min_gain: Percent = "10%"
-    """With weights: queues move only if this lowers the highest load by at least this much."""
+    """With weights: queues move only if the moves lower the highest load by at least this share."""
     max_moves: CountOrPercent | None = None
-    """Maximum number of queues that one rebalance may move only for balance. Default: no limit."""
+    """Maximum number of queues that one rebalance may move for balance alone. Default: no limit."""
 
 
 class ConsistentHash(Part, frozen=True):
     virtual_nodes: Annotated[int, Meta(ge=1, le=1000)] = 10
-    """Points of each consumer on the ring. All consumers together may have 100,000."""
+    """Points of each consumer on the ring. All consumers together may have 100,000 points."""
 
 
 class MachineRoom(Part, frozen=True):
@@ -160,7 +160,7 @@ class Rebalance(Part, frozen=True):
     """
     grace: Duration = "60s"
     """
-    Queues move after their slot has had no executor, or their member no session, for this long.
+    How long a slot keeps its queues while no executor fills it, or while its member has no session.
     """
     paused: bool = False
     """Plan no further moves. Queues without an owner still get an owner."""
@@ -172,7 +172,7 @@ class StaticConsumer(Part, frozen=True):
     zone: Text | None = None
     """Zone of the consumer."""
     capacity: Annotated[int, Meta(ge=0, le=1000)] = 1
-    """Share of the load relative to other consumers. With 0 it gets no queues."""
+    """Share of the load relative to other consumers. With 0 the consumer gets no queues."""
 
 
 class PodSelector(Part, frozen=True):
@@ -239,7 +239,7 @@ class GroupSpec(Part, frozen=True):
     """When queues move."""
     consumers: Consumers | None = None
     """
-    Consumers of a group without a job. Those of `podSelector` and `static` must follow the
+    Consumers of a group without a job. Consumers of `podSelector` and `static` must follow the
     assignment by themselves. A coordinator tells `members` which queues they may read.
     """
     job: Job | None = None
@@ -300,7 +300,7 @@ class LastRebalance(Part, frozen=True):
     moves: Annotated[list[QueueMove], Meta(max_length=MOST_MOVES)] = []
     """Moves with their old owners, new owners and reasons, up to 16 KiB."""
     left_out: Count = 0
-    """Number of moved queues that moves does not list."""
+    """Number of moved queues that are not listed in `moves`."""
 
 
 class TopicClaim(Part, frozen=True):
@@ -309,7 +309,7 @@ class TopicClaim(Part, frozen=True):
     topic: MqName
     """Name of the topic in RocketMQ."""
     told_by: Annotated[list[TellerName], Meta(max_length=16)]
-    """Its name servers, or the Topic itself if its spec contains the route."""
+    """Name servers of the topic, or the Topic itself if its spec contains the route."""
 
 
 class LastSkip(Part, frozen=True):

@@ -80,7 +80,7 @@ def make_immutable(field: str) -> Rule:
 
 
 def require_with(field: str, other: str, value: str) -> Rule:
-    """Make a rule: the field may only be set if another field has this value."""
+    """Make a rule that allows a field only if another field has this value."""
     return Rule(
         f"!has(self.{field}) || self.{other} == '{value}'",
         f"{field} requires {other}: {value}",

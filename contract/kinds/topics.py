@@ -67,7 +67,7 @@ class AwayBroker(Part, frozen=True):
     broker: Text
     """Name of a broker group that is no longer in the route."""
     since: Text
-    """Time since which it has been missing."""
+    """Time since which the broker has been missing."""
 
 
 Brokers = Annotated[list[BrokerQueues], Meta(max_length=256), key_by("broker")]

@@ -100,12 +100,12 @@ def _make_access(cluster: ClusterEntry, folder: Path, proof: Proof, namespace: s
 
 
 class _OtherServerName(ssl.SSLContext):
-    """Verifies that the server's certificate is for another name than the server's address."""
+    """Verifies the server's certificate for a name that differs from the server's address."""
 
     name = ""
 
     def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
-        """Connect, and verify the other name."""
+        """Connect, and verify the certificate for that name."""
         return super().wrap_socket(*arguments, **{**options, "server_hostname": self.name})
 
 

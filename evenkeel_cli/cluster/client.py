@@ -35,7 +35,7 @@ Document = dict[str, Any]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 15.0
 POD_SECONDS = 5.0
-"""Time limit for the answer of a pod. For a pod that is gone, the API server waits longer."""
+"""Time limit for a pod's answer. If the pod no longer exists, the API server waits longer."""
 ANSWER_BYTES, POD_BYTES = 256 * 2**20, 32 * 2**20
 """
 Limits of an answer's size. They are enough for 500 objects, and for the metrics of a driver that
@@ -142,8 +142,8 @@ class ClusterClient:
             asked = _describe_request(verb, resource, namespace)
             raise ApiError(
                 f"{self.server} answers {asked} with a redirect to "
-                f"{answer.redirect[:LONGEST_COMPLAINT]!r}, which is not followed: your credentials "
-                "would go there"
+                f"{answer.redirect[:LONGEST_COMPLAINT]!r}, which is not followed, because your "
+                "credentials would be sent there"
             )
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise self._make_refusal(answer.status, answer.content, verb, resource, namespace)

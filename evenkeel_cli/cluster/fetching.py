@@ -1,9 +1,9 @@
 """
-Sends one HTTP request and returns its answer, whatever its status.
+Sends one HTTP request and returns the answer with any status.
 
-It follows no redirects: the API server passes on the answers of pods, a pod may redirect to any
-address, and the credentials would be sent to this address. A pod's answer may also be long or slow,
-so size and time are limited.
+Redirects are not followed. The API server passes on the answers of pods, and a pod may redirect to
+any address, to which the credentials would be sent. A pod's answer may also be long or slow, so
+size and time are limited.
 """
 
 import http.client
@@ -79,5 +79,5 @@ def _read_content(
         if not piece:
             raise http.client.IncompleteRead(bytes(found[:0]), expected)
         if time.monotonic() > until:
-            raise TimeoutError(f"it takes more than {seconds:g} s")
+            raise TimeoutError(f"the answer takes more than {seconds:g} s")
     return bytes(found)

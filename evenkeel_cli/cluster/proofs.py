@@ -1,7 +1,7 @@
 """
 Finds the credentials of a user: a certificate, a token, a password, or what a plugin returns.
 
-A plugin is a program that a kubeconfig names; cloud providers use them.
+A plugin is a program that a kubeconfig names. Cloud providers use plugins.
 """
 
 import base64
@@ -55,7 +55,7 @@ def find_proof(user: User, cluster: ClusterEntry, folder: Path) -> Proof:
 
 
 def read_data(data: str | None, path: str | None, folder: Path) -> str | None:
-    """Read data that a kubeconfig contains in base64, or that is in a file that it names."""
+    """Read data from its text in base64 in a kubeconfig or, without it, from the file at `path`."""
     if data:
         return base64.b64decode(data).decode()
     return (folder / path).read_text() if path else None

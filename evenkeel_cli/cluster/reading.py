@@ -1,4 +1,4 @@
-"""Reads Topics and ConsumerGroups of a cluster, as the same types as those of a file."""
+"""Reads Topics and ConsumerGroups of a cluster into the same types as those of a file."""
 
 from collections.abc import Sequence
 

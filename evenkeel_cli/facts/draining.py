@@ -1,4 +1,4 @@
-"""Finds which pods of which groups are drained, and whether this is done. Pure."""
+"""Finds which pods of which groups to drain, and whether they are drained. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -15,7 +15,7 @@ MOST_NAMED = 20
 
 
 def find_readers(group: ConsumerGroup) -> dict[str, Assigned]:
-    """Map names of pods that read queues, or of listed consumers, to their assignments."""
+    """Map pods that read queues, or consumers of a static list, to their assignments, by name."""
     found = group.status.assignments
     if group.spec.job is None and not planning.has_members(group):
         return {each.consumer: each for each in found}

@@ -96,7 +96,7 @@ def select_queue(explanation: Explanation, name: str) -> Explanation:
             return replace(explanation, rows=[replace(row, queues=one)])
     known = sorted({f"{row.queues.topic}@{row.queues.broker}" for row in explanation.rows})
     if of_source:
-        there_are = f"its ids there are below {max(row.queues.stop for row in of_source)}"
+        there_are = f"the ids on {broker} are below {max(row.queues.stop for row in of_source)}"
     else:
         there_are = f"it has queues on {', '.join(known) or 'no broker'}"
     raise EvenkeelError(f"{explanation.group} has no queue {name}: {there_are}")

@@ -1,8 +1,9 @@
 """
 Reads the last known move of each queue from the status and from Events. Pure.
 
-The status has the last rebalance. Events have earlier ones, as long as the cluster keeps them. Both
-leave out some moves of very large rebalances, and earlier versions did not record moves as data.
+The status contains the last rebalance. Events contain earlier rebalances, as long as the cluster
+keeps the Events. Both leave out some moves of very large rebalances, and earlier versions did not
+record moves as data.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -115,7 +115,7 @@ def explain_delay(group: ConsumerGroup) -> str:
     if ready is None:
         return "the group has no status yet: check that the operator runs"
     if ready.holds:
-        return "Ready is True as before the request: check that the operator runs"
+        return "Ready is True, as it was before the request: check that the operator runs"
     said = f" ({ready.message})" if ready.message else ""
     return f"Ready is {ready.status.value}, {ready.reason}{said}"
 

@@ -174,7 +174,7 @@ def _tell_since(explained: Explanation, row: Row, owner: Assigned) -> str:
         return "This is its first owner: no queue of this group has moved yet."
     if oldest:
         age = words.format_age(oldest, now)
-        return f"No known move has moved it; the first known move was {age} ago."
+        return f"It has not moved in the last {age}. Earlier moves are not known."
     return "Its last move is no longer known."
 
 

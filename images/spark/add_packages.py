@@ -32,7 +32,8 @@ def main(arguments: Sequence[str]) -> int:
     coordinates = [each for argument in arguments for each in argument.split(",") if each]
     wrong = [each for each in coordinates if not COORDINATE.fullmatch(each)]
     if wrong or not coordinates:
-        sys.stderr.write(f"evenkeel: not group:artifact:version: {', '.join(wrong) or 'nothing'}\n")
+        shown = ", ".join(wrong) or "no argument"
+        sys.stderr.write(f"evenkeel: {shown}: not group:artifact:version\n")
         return 64
     with tempfile.TemporaryDirectory(prefix="evenkeel-packages-") as folder:
         ivy = fetch(coordinates, Path(folder))

@@ -2,8 +2,9 @@
 """
 Starts the program of a container: `driver FILE`, `executor`, or `--version`.
 
-Spark calls it with `executor`, and passes the rest in variables whose names begin with SPARK_. The
-driver or executor replaces this process, so it receives the container's signals.
+Spark calls this script with `executor`, and passes everything else in environment variables whose
+names begin with SPARK_. The driver or executor replaces this process, so that it receives the
+container's signals.
 """
 
 import os
@@ -29,11 +30,11 @@ JAVA_OPTION = "SPARK_JAVA_OPT_"
 CLASSES = ("SPARK_CLASSPATH",)
 """Variables with class paths of the user, which come before Spark's own."""
 SETTINGS = ("HADOOP_CONF_DIR", "SPARK_CONF_DIR")
-"""Variables with folders of settings. No jar of Spark has the same files, so they may come last."""
+"""Variables with folders of settings. They may come last: no jar of Spark has the same files."""
 ARCHIVE = Path("/opt/evenkeel/classes.jsa")
 """An archive of classes that `images/spark/archive` has made, so that Java starts faster."""
 ARCHIVED = Path("/opt/evenkeel/classpath")
-"""A file with the class path that Java needs in order to use the archive; more may follow."""
+"""A file with the class path that Java needs for the archive. More entries may follow it."""
 LIBRARIES = "SPARK_EXECUTOR_LIBRARY_PATH"
 
 
@@ -73,7 +74,10 @@ def executor(environment: Mapping[str, str]) -> list[str]:
     """Return the command that starts the executor which Spark describes."""
     missing = [name for name in (*ARGUMENTS.values(), MEMORY) if name not in environment]
     if missing:
-        raise UsageError(f"only Spark starts executors, and it sets {', '.join(missing)}")
+        raise UsageError(
+            f"the environment lacks {', '.join(missing)}; only Spark starts executors, and it sets "
+            "these variables"
+        )
     before, after = (
         [environment[name] for name in names if environment.get(name)]
         for names in (CLASSES, SETTINGS)

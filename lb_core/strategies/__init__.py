@@ -3,7 +3,7 @@ All strategies, one per file.
 
 They are STICKY, RocketMQ's strategies with exactly RocketMQ's results, and users' own strategies.
 `find("AVG")` returns the strategy that plans for a group. `find_dealer("AVG")` returns the part
-that deals one list as RocketMQ's class does: it does not sort its lists, nor validate its results.
+that deals one list as RocketMQ's class does: it neither sorts its lists nor validates its results.
 """
 
 from lb_core.strategies import (

@@ -17,7 +17,7 @@ from lb_core.strategies.strategy import Strategy
 
 
 def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous) -> Outcome:
-    """Refuse: a plan has one owner for each queue."""
+    """Raise an error, because a plan has one owner for each queue."""
     raise errors.BadRequestError(
         "BROADCASTING gives every queue to every consumer, so there is nothing to plan"
     )

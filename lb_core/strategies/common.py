@@ -1,5 +1,5 @@
 """
-Common parts of the strategies that deal lists: type, checks of RocketMQ, errors about settings.
+Common parts of strategies that deal lists: their type, RocketMQ's checks, errors about settings.
 
 A dealer has two functions. `deal` deals to the whole group in one pass and returns a list for each
 distinct consumer id. `deal_one` deals to one caller, and returns the result or raises the exception
@@ -80,8 +80,9 @@ def find_first_positions(consumers: Sequence[str]) -> dict[str, int]:
     """
     Return the first position of each id in the list.
 
-    RocketMQ finds a caller by its id. So all consumers with a repeated id get the queues of its
-    first position, and no consumer gets the queues of the others.
+    RocketMQ finds a caller's position by its id. So if an id is listed several times, all consumers
+    with this id get the queues of its first position, and no consumer gets the queues of the id's
+    other positions.
     """
     positions: dict[str, int] = {}
     for position, consumer in enumerate(consumers):

@@ -72,7 +72,7 @@ def _read_queue(value: object) -> Queue:
             return Queue(topic, broker, number)
         case [str(topic), str(broker), int(number), (str() | None) as zone] if _is_id(number):
             return Queue(topic, broker, number, zone)
-    raise common.refuse_setting("queues", "made of [topic, broker, id] each", value)
+    raise common.refuse_setting("queues", "lists of [topic, broker, id]", value)
 
 
 def _is_id(number: int) -> bool:

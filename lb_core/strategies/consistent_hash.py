@@ -1,9 +1,9 @@
 """
-CONSISTENT_HASH: hashes place consumers and queues on a ring; the next consumer owns a queue.
+CONSISTENT_HASH: hashes place consumers and queues on a ring; a queue's owner is the next consumer.
 
-Few queues move when consumers come and go, at the price of uneven loads. The ring has 2^32 places.
-All clients must hash the same strings, or their rings would differ: they hash `<id>-<number>` for
-each of a consumer's points, and `print_queue` for a queue, by MD5 over UTF-8.
+If consumers join or leave, only few queues move, but the loads are uneven. The ring has 2^32
+places. All clients must hash the same strings, otherwise their rings would differ. They hash
+`<id>-<number>` for each of a consumer's points and `print_queue` for a queue, by MD5 over UTF-8.
 """
 
 import bisect
@@ -20,7 +20,10 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 DEFAULT_NODES = 10
 LARGEST_INT = 2**31 - 1
 MOST_POINTS = 4_000_000
-"""Maximum number of points on a ring. More, as 2,000 for each of 10,000 consumers, is a mistake."""
+"""
+Maximum number of points on a ring. A larger number is a mistake, such as 2,000 points for each of
+10,000 consumers.
+"""
 
 
 def deal(
@@ -126,8 +129,8 @@ def count_points(config: common.Config) -> int:
 def describe(policy: Policy) -> str:
     """Describe how queues are assigned, with the number of points."""
     return (
-        "a queue belongs to the consumer that comes next on a ring of hashes, "
-        f"{count_points(policy.config)} points each; loads depend on the hashes"
+        "a queue belongs to the consumer that comes next on a ring of hashes; each consumer has "
+        f"{count_points(policy.config)} points; loads depend on the hashes"
     )
 
 

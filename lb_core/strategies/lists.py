@@ -1,7 +1,7 @@
 """
 Makes plans by strategies that deal lists: those of RocketMQ and those of users.
 
-They are called as RocketMQ's rebalance loop calls them: topic by topic, with both lists sorted.
+Strategies are called as in RocketMQ's rebalance loop: topic by topic, with both lists sorted.
 Only CONFIG is called once for all topics, because its settings name the queues of all topics.
 """
 

@@ -63,7 +63,7 @@ def _pick_inside(queues: Sequence[Queue], rooms: Set[str] | None) -> list[Queue]
         room = find_room(queue.broker)
         if room is None:
             continue
-        if rooms is None:  # RocketMQ's class uses the missing set only now
+        if rooms is None:  # RocketMQ's class fails only here, at its first use of the missing set
             raise errors.NullPointerException("config.rooms was never set")
         if room in rooms:
             inside.append(queue)

@@ -21,7 +21,7 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 NAME = "MACHINE_ROOM_NEARBY"
 MOST_STEPS = 4_000_000
 """
-Maximum of all consumers (on a hash ring, of all points) and queues over all rooms.
+Maximum number of consumers (on a hash ring, of points), and of dealt queues, summed over all rooms.
 
 Each room without consumers is dealt to all consumers, so hostile settings could cause any amount of
 work.
@@ -88,7 +88,7 @@ def _refuse_absurd(steps: int) -> None:
 
 
 def _order_rooms(queues_in: Mapping[str, object], consumers_in: Mapping[str, object]) -> list[str]:
-    """List rooms with consumers first. They share no consumer, so their order does not matter."""
+    """List rooms with consumers first, in any order, because no two of them share a consumer."""
     shared = [room for room in queues_in if room in consumers_in]
     return shared + model.sort_texts(room for room in queues_in if room not in consumers_in)
 
@@ -171,7 +171,7 @@ def describe(policy: Policy) -> str:
     """Describe how queues are assigned, with the inner strategy."""
     inner = policy.config.get("inner")
     named = registry.find(inner).title if isinstance(inner, str) else ""
-    return f"the queues of a room are shared by the consumers that are there, {named}"
+    return f"the queues of a room are shared by the consumers in that room, by {named}"
 
 
 STRATEGY = lists.make_strategy(

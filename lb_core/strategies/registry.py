@@ -31,7 +31,8 @@ def find(name: str) -> Strategy:
     found = _built_in.get(name) or _added.get(name)
     if found is None:
         raise errors.UnknownStrategyError(
-            f"no strategy is called {model.shorten(name)}; there are {', '.join(list_names())}"
+            f"there is no strategy {model.shorten(name)}; the strategies are "
+            f"{', '.join(list_names())}"
         )
     return found
 
@@ -41,7 +42,7 @@ def find_dealer(name: str) -> common.Dealer:
     dealer = find(name).dealer
     if dealer is None:
         raise errors.UnknownStrategyError(
-            f"{name} assigns all topics of a group together: it cannot stand inside another one"
+            f"{name} assigns all topics of a group together, so it cannot be an inner strategy"
         )
     return dealer
 

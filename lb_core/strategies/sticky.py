@@ -1,7 +1,7 @@
 """
 STICKY: every queue owned, loads even, owners in the queue's zone, and the fewest moves.
 
-It computes only what must change. A consumer that already holds the right number of queues is
+Only what must change is computed. A consumer that already holds the right number of queues is
 skipped, so the cost grows with the number of consumers and moves, not with the number of queues:
 
 1. free the queues of consumers that may not keep them;
@@ -28,14 +28,14 @@ from lb_core.strategies.strategy import Strategy
 
 MOST_DISPUTES = 24
 """
-Maximum number of sets of claimants that are resolved exactly. In further sets, the first claimant
-keeps the queues.
+Maximum number of sets of claimants that are resolved exactly. In further sets, the first eligible
+claimant keeps the queues.
 """
 
 ZONE_AIMS = {
     Zones.IGNORE: "",
     Zones.PREFER: "then owners in the zone of the broker, ",
-    Zones.REQUIRE: "only owners in the zone of the broker where there are any, ",
+    Zones.REQUIRE: "only owners in the zone of the broker if that zone has any, ",
 }
 
 
@@ -63,9 +63,10 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
 
 def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: int) -> Disputed:
     """
-    Return up to `most` sets of claimants to resolve. In further sets, the first eligible one keeps.
+    Settle disputes that need no computation, and return up to `most` of the others.
 
-    A claimant that is waiting keeps the disputed queues. If no claimant can, they are free.
+    A claimant that is waiting keeps the disputed queues. In sets beyond `most`, the first eligible
+    claimant keeps the queues. If there is none either, the queues are free.
     """
     left: Disputed = []
     for runs, claimants in disputed:
@@ -99,7 +100,8 @@ def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Run
 def _pick_larger(choice: quota.QuotaChoice, surplus: Sequence[int]) -> list[int]:
     """Pick the consumers that get one queue more: first those that hold more than the base."""
     # Proof: one queue more saves one move for a consumer that holds more than the base, and no move
-    # for another one. So picking as many of the former as possible saves the most moves.
+    # for any other consumer. So the most moves are saved by picking as many consumers as possible
+    # that hold more than the base.
     more = [place for place in choice.consumers if surplus[place] > 0][: choice.count]
     if len(more) < choice.count:
         rest = (place for place in choice.consumers if surplus[place] <= 0)

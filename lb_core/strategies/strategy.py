@@ -42,8 +42,8 @@ class Strategy:
     Whether the strategy starts from the previous owners.
 
     If so, each move has a reason of its own, a lost consumer gets no new queues, and every queue
-    that a consumer may own has an owner. If not, it deals all queues anew, also to lost consumers
-    while their grace lasts.
+    that a consumer may own has an owner. If not, the strategy deals all queues anew, also to lost
+    consumers while their grace lasts.
     """
     uses: frozenset[str] = frozenset()
     """The fields of `Policy` that it uses besides `config`, `pinned` and `grace_seconds`."""

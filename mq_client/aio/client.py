@@ -1,7 +1,7 @@
 """
 The asyncio client. Each operation is a coroutine. A client belongs to one event loop.
 
-It opens a connection to an address at the first request, and all tasks share that connection.
+The client opens a connection to an address at the first request. All tasks share that connection.
 """
 
 import asyncio

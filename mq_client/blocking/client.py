@@ -1,8 +1,8 @@
 """
-The blocking client: each operation is a method that returns when it is done.
+The blocking client: each operation is a method that returns when the operation is done.
 
-Any number of threads may share a client. It opens a connection to an address at the first request,
-and all threads share that connection.
+Any number of threads may share a client. The client opens a connection to an address at the first
+request, and all threads share that connection.
 """
 
 import functools
@@ -96,7 +96,8 @@ class Client:
         """
         Pull many queues concurrently: iterate over the batches as they arrive.
 
-        All batches that wait for the caller together have about `budget` bytes.
+        `budget` is the approximate maximum size, in bytes, of all batches together that wait for
+        the caller.
         """
         return QueueReader(self.engine, self.directory, group, positions, budget)
 
@@ -107,7 +108,7 @@ class Client:
         subscriptions: dict[str, Filter],
         on_change: Callable[[], None] | None = None,
     ) -> Membership:
-        """Become a member of a group until `leave`. Call `on_change` when its members change."""
+        """Join a group until `leave`. Call `on_change` when the members of the group change."""
         if group in self._memberships and not self._memberships[group].is_over:
             raise errors.UsageError(
                 f"this client is already a member of {group!r}; brokers tell members apart by "

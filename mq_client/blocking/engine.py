@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 Outcome = Any
 
 LOOK_SECONDS = 1.0
-"""How often a thread checks for the leader: an interrupted leader may not wake the others."""
+"""Interval of checks for a leader, because an interrupted leader may not wake other threads."""
 LEAVE_SECONDS = 5.0
 """How long `close` waits for the leader to stop."""
 
@@ -57,7 +57,7 @@ class RunningFlow(Generic[Value]):
         self._error: BaseException | None = None
 
     def finish(self, value: Value | None, error: BaseException | None) -> None:
-        """Store the result and call `on_done`. After an interrupt, it may be called twice."""
+        """Store the result and call `on_done`, which may be called twice after an interrupt."""
         self._value, self._error = value, error
         if self._on_done is not None:
             self._on_done(self)
@@ -205,9 +205,9 @@ class Engine:
 
     def _run_whole(self, work: Callable[[], None]) -> None:
         """
-        Do the work. If it is interrupted, all flows fail.
+        Do the work. If the work is interrupted, all flows fail.
 
-        An interrupt may have lost an answer, or sent half a request.
+        The flows fail because an interrupt may have lost an answer or sent half a request.
         """
         try:
             work()

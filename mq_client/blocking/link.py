@@ -1,9 +1,9 @@
 """
 One connection over a non-blocking socket, optionally with TLS.
 
-`names` resolves host names, because that blocks. The first request opens a link, and the first
-failure ends it; a later request to the same address opens a new link. The engine calls all methods
-while it holds its lock.
+Looking up a host name blocks, so `names` does it in a thread. The first request opens a link, and
+the first failure ends it. A later request to the same address opens a new link. The engine calls
+all methods while it holds its lock.
 """
 
 import contextlib
@@ -163,7 +163,7 @@ class Link:
             self._sock = None
 
     def _try_next(self, reason: str) -> None:
-        """Connect to the next address of the host; a name may have several."""
+        """Connect to the next address of the host, because a name may have several addresses."""
         for family, kind, protocol, _, place in self._others:
             self._close()
             self.state = LinkState.CONNECTING

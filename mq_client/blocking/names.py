@@ -1,7 +1,8 @@
 """
-Resolve host names in threads, because the system call for it blocks.
+Resolve host names in threads, because the system call for lookups blocks.
 
-Each name has a thread of its own. The engine holds its lock and calls `deliver` to get the results.
+Each name has a thread of its own. The engine calls `deliver` to get the results. It holds its lock
+during this call.
 """
 
 import socket

@@ -160,7 +160,7 @@ class ForgetTopic(Done):
 
 @dataclass(frozen=True, slots=True)
 class PutBrokerConfig(Done):
-    """Change settings of a running broker. It rewrites its settings file."""
+    """Change settings of a running broker. The broker rewrites its settings file."""
 
     code: ClassVar[int] = 25
     name: ClassVar[str] = "UPDATE_BROKER_CONFIG"

@@ -71,7 +71,7 @@ class GetOffset(Request[int]):
 
 @dataclass(frozen=True, slots=True)
 class CommitOffset(Done):
-    """Set the offset that a group reads next. The broker accepts any, also a lower one."""
+    """Set the offset that a group reads next. The broker accepts any offset, also a lower one."""
 
     code: ClassVar[int] = 15
     name: ClassVar[str] = "UPDATE_CONSUMER_OFFSET"

@@ -71,7 +71,7 @@ class Pull(Request[Pulled]):
 
 @dataclass(frozen=True, slots=True)
 class CheckFilter(Done):
-    """Ask whether a broker understands a filter. If it does not, pulls return all messages."""
+    """Ask if a broker understands a filter. If the broker does not, pulls return all messages."""
 
     code: ClassVar[int] = 46
     name: ClassVar[str] = "CHECK_CLIENT_CONFIG"

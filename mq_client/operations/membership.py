@@ -36,7 +36,7 @@ def send_heartbeat(
 def unregister(
     directory: Directory, group: str, client_id: str, topics: Sequence[str]
 ) -> Flow[dict[str, errors.MqError]]:
-    """Tell all brokers of the topics that the client leaves. Return errors by address."""
+    """Report to all brokers of the topics that the client leaves. Return errors by address."""
     request = Unregister(client_id, group)
     return (yield from _tell_everyone(directory, topics, request))
 
@@ -92,7 +92,7 @@ def _keep_members(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
 def lock(
     directory: Directory, group: str, client_id: str, queues: Sequence[MessageQueue]
 ) -> Flow[list[MessageQueue]]:
-    """Lock queues for a minute. Return those that are locked now. Brokers enforce no locks."""
+    """Lock queues for a minute. Return the queues locked now. Brokers do not enforce locks."""
     locked: list[MessageQueue] = []
     for place, here in _group_by_broker(queues).items():
         request = LockQueues(group, client_id, tuple(here))

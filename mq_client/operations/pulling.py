@@ -41,12 +41,13 @@ def pull_batch(
     Returns None if the position has reached `stop`. Answers are joined until they have `enough`
     bytes, by default `ENOUGH_BYTES`. A broker returns at least one message, however large it is.
 
-    With `passing_seconds`, a filter that passes over all messages for so long, or up to the queue's
-    end, makes a batch without messages: its offsets tell how far the position has come.
+    With `passing_seconds`, a batch without messages is returned if the filter rejects all messages
+    for this time or up to the queue's end. The batch's offsets show how far the position has
+    advanced.
 
-    Failed pulls are retried for `Times.patience` seconds; then the last error is raised. The
-    position does not change then, nor if the flow is abandoned. If a position has a `stop` and
-    begins beyond the queue's end, a `BeyondEndError` is raised without retries.
+    Failed pulls are retried for `Times.patience` seconds. Then the last error is raised. If an
+    error is raised or the flow is abandoned, the position does not change. If a position has a
+    `stop` and begins beyond the queue's end, a `BeyondEndError` is raised without retries.
     """
     enough = ENOUGH_BYTES if enough is None else enough
     ahead = position.copy_ahead()
@@ -72,10 +73,10 @@ def _pull_patiently(
     """
     Pull until an answer has messages or moves the position.
 
-    Only if a master answers twice that messages are gone, they count as gone: slaves delete files
-    at other times, and a file that could not be read may be readable the second time. A master must
-    also answer twice that the queue ends before the position, because a message is readable only a
-    moment after it was sent.
+    Messages count as gone only after a master has answered twice that they are gone: slaves delete
+    files at other times, and a file that could not be read may be readable the second time. A
+    master must also answer twice that the queue ends before the position, because a message becomes
+    readable only a moment after it was sent.
     """
     failing_since: float | None = None
     told: set[Meaning] = set()
@@ -93,8 +94,8 @@ def _pull_patiently(
             if now - failing_since >= directory.times.patience:
                 error.preface(
                     f"{position.queue} from offset {position.next}: all retries failed for "
-                    f"{now - failing_since:.0f} s (Times.patience); check that its broker runs, "
-                    "then pull again from there; the last error"
+                    f"{now - failing_since:.0f} s (Times.patience); check that the queue's broker "
+                    "runs, then pull again from this offset; the last error was"
                 )
                 raise
             yield Pause(next(pauses))
@@ -117,7 +118,7 @@ def _pull_patiently(
 
 _TOLD_TWICE = (Meaning.GONE, Meaning.BEYOND_END)
 _REASONS = {
-    Meaning.BEYOND_END: "this broker's queue ends before it, at {max_offset}",
+    Meaning.BEYOND_END: "on this broker, the queue ends before this offset, at {max_offset}",
     Meaning.HELD: "the broker returned neither messages nor a next offset ({remark})",
     Meaning.RESET: "the group's offset was set on the broker; the pull is repeated",
 }
@@ -128,9 +129,9 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
     pulled = answer.pulled
     reason = _REASONS.get(answer.meaning)
     if answer.meaning is Meaning.GONE and not is_masters:
-        reason = "a slave answered that it is gone, but only the master can know"
+        reason = "a slave answered that the message is gone, but only the master can know"
     if answer.meaning is Meaning.NOTHING_YET and position.stop is not None and not is_masters:
-        reason = "the queue ends there on a slave, and only the master knows whether there is more"
+        reason = "the queue ends here on a slave, and only the master knows if there is more"
     if is_masters and _is_beyond_end(position, answer):
         reason = None
     if reason is not None:
@@ -155,9 +156,10 @@ def _pull_more(
     """
     Pull more messages without waiting, while the queue has more and the batch is small.
 
-    Answers tend to have equal numbers of messages. So several pulls are sent at once, each for the
-    offset where the one before should end, as far as there is room. Answers that do not continue
-    each other are dropped, and their offsets are pulled one by one.
+    Answers tend to have equal numbers of messages. So several pulls are sent at once, as long as
+    the batch has room. Each pull begins where the answer to the previous one should end. If an
+    answer does not begin where the previous one ended, this answer and all later ones are dropped,
+    and their offsets are pulled one by one.
     """
     bodies = [batch.body]
     start = position.copy_ahead()
@@ -225,7 +227,7 @@ def _pull(
     answer = yield from _look_behind_filter(directory, group, position, answer)
     is_end = answer.meaning in (Meaning.NOTHING_YET, Meaning.BEYOND_END)
     if answer.meaning is not Meaning.GONE and not (is_end and position.stop is not None):
-        return answer, False  # from a slave, this answer means the same
+        return answer, False  # this answer means the same from a slave
     return answer, (yield from routing.is_master(directory, position.queue, address))
 
 
@@ -242,7 +244,7 @@ def _look_behind_filter(
 
     With a filter, an answer does not show whether the broker has just deleted messages. So the same
     offset is pulled once more without the filter. Brokers delete from the beginning of a queue: if
-    the first message of the answer's range exists, so do all later ones.
+    the first message of the answer's range exists, all later ones exist too.
     """
     if position.wanted.is_everything or answer.meaning not in _MOVES_ON:
         return answer

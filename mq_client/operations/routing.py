@@ -149,7 +149,7 @@ def is_master(directory: Directory, queue: MessageQueue, address: str) -> Flow[b
 
 
 def find_master(directory: Directory, topic: str, name: str) -> Flow[str]:
-    """Find the address of a broker's master. `NoBrokerError`: there is no master now."""
+    """Find the address of a broker's master. Raise a `NoBrokerError` if there is none now."""
     found = (yield from find_usable_route(directory, topic, max_age=0)).find_broker(name)
     address = (yield from _find_true_master(directory, found)) if found else None
     if address is None:
@@ -212,14 +212,14 @@ def delete_topic(directory: Directory, topic: str) -> Flow[None]:
     """
     Delete a topic and its messages on all its brokers, and remove it from the name servers.
 
-    A broker without a master would restore the topic, so that is an error. The call can be
-    repeated.
+    A broker without a master would restore the topic later, so the call fails if there is one. The
+    call can be repeated.
     """
     found = yield from find_route(directory, topic, max_age=0)
     if lost := [broker.broker for broker in found.brokers if broker.master is None]:
         raise errors.NoBrokerError(
             f"topic {topic!r} is not deleted: {', '.join(lost)} has no master now and would "
-            "restore the topic later; try again when it is back"
+            "restore the topic later; try again when the master is back"
         )
     addresses = {broker.broker: broker.master or "" for broker in found.brokers}
     request = cluster.DeleteTopic(topic)

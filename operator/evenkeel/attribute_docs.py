@@ -7,7 +7,7 @@ import textwrap
 
 
 def read_attribute_docs(kind: type) -> dict[str, str]:
-    """Map the names of attributes to their docstrings. Attributes without one are left out."""
+    """Map the names of attributes to their docstrings, without undocumented attributes."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(tree, ast.ClassDef)
     found = {}

@@ -1,9 +1,9 @@
 """
 Builds the CustomResourceDefinitions from types. `make generate` writes them to files.
 
-Kubernetes needs a structural schema: without references and alternatives, and with a type for each
-field. So the schema of msgspec is expanded. The docstrings of fields become descriptions, and the
-rules of the types are added.
+Kubernetes requires a structural schema. Such a schema has no references and no alternatives, and
+has a type for each field. So the schema from msgspec is expanded. The docstrings of fields become
+descriptions, and the rules of the types become CEL rules.
 """
 
 import functools
@@ -133,7 +133,7 @@ def render_yaml(kind: CrdKind) -> str:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes equal values twice, not as YAML aliases."""
+    """Writes a repeated value in full each time, not as a YAML alias."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

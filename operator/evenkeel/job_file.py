@@ -18,7 +18,10 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 
 MIB = 1024 * 1024
 LEAST_FETCH_MIB, MOST_FETCH_MIB = 16, 256
-"""Limits of a task's memory for messages by default: less would be slow, more would not help."""
+"""
+Limits of the default for a task's memory for messages. Less memory would be slow, and more would
+not help.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,9 @@ def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict
     found = [topics[key] for key in group.topic_keys]
     servers = {tuple(topic.spec.name_servers or ()) for topic in found}
     if servers == {()}:
-        raise ManifestError(f"{group}: a job needs topics with spec.nameServers to read from")
+        raise ManifestError(
+            f"{group}: none of its topics has spec.nameServers, which its job needs to read them"
+        )
     if len(servers) > 1:
         raise ManifestError(
             f"{group}: its topics are on different name servers; create a group for each topic"
@@ -117,7 +122,12 @@ def _source(group: ConsumerGroup, job: Job, topics: Mapping[Key, Topic]) -> dict
 
 
 def _fetch_bytes(job: Job) -> int:
-    """Compute the memory of a task for messages. Each core has a task; Java needs most memory."""
+    """
+    Compute the memory of a task for messages.
+
+    By default it is a small part of the executor's memory. Each core runs one task, and Java needs
+    most of the memory.
+    """
     if job.fetch_memory is not None:
         return max(1, quantities.parse_mib(job.fetch_memory)) * MIB
     part = quantities.parse_mib(job.executor.memory) // (16 * job.executor.cores)

@@ -31,7 +31,7 @@ KINDS = {
     ("v1", "Secret"),
 }
 LIKENESS = 0.85
-"""An API group with at least this similarity counts as a misspelling of Evenkeel's."""
+"""An API group with at least this similarity counts as a misspelling of Evenkeel's API group."""
 _DURATION = f"`str` matching regex {parts.DURATION_PATTERN!r}"
 _DURATION_IN_WORDS = "a duration, such as 10s or 1m30s"
 Document = Mapping[str, Any]
@@ -182,7 +182,7 @@ def _read_entries(document: Document, part: str) -> dict[str, str]:
 
 
 class _Metadata(msgspec.Struct):
-    """The metadata that is used, with Kubernetes' types."""
+    """The fields of the metadata that are used, with the types that Kubernetes gives them."""
 
     name: parts.ObjectName
     namespace: parts.ObjectName | None = None

@@ -1,4 +1,4 @@
-"""The two kinds of objects in memory, from a cluster or from a file."""
+"""Topics and ConsumerGroups in memory, read from a cluster or from a file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The metadata of both kinds."""
+    """The metadata of a Topic or a ConsumerGroup."""
 
     key: Key
     generation: int = 0
@@ -95,7 +95,7 @@ class ConsumerGroup:
 
     @property
     def rebalance_asked(self) -> str:
-        """The value of a rebalance request that was not handled yet; empty if there is none."""
+        """The value of the rebalance request that is not handled yet; empty without a request."""
         asked = self.head.annotations.get(REBALANCE, "")
         return "" if asked == self.status.rebalanced_for else asked
 
@@ -105,7 +105,7 @@ class ConsumerGroup:
         return frozenset(assignment.list_drained(self.head.annotations))
 
     def name_slot(self, number: int) -> str:
-        """Name a slot of its job or of its members."""
+        """Name a slot of the group's job or of its members."""
         return f"{self.group}-{number}"
 
     def read_slot(self, name: str) -> int | None:

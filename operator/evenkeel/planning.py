@@ -1,7 +1,7 @@
 """
-Converts objects to the values of the engine `lb_core`, and plans. Pure.
+Converts objects to the values of the engine `lb_core`, and plans groups. Pure.
 
-Strategies, zones and members are converted, and a status becomes the previous plan.
+Strategies, zones and members are converted. The owners in a status become the previous plan.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ from lb_core.policy import Policy, Zones, read_share
 MOST_LETTERS = 63
 """Maximum length of the value of a label."""
 MOST_POINTS = 100_000
-"""Limit of all points on a hash ring: more would take too long to plan."""
+"""Maximum number of points on a hash ring. With more points, a plan would take too long."""
 
 
 class NotReadyError(ManifestError):
@@ -47,12 +47,13 @@ class NotReadyError(ManifestError):
 
 
 def refuse_long_name(group: ConsumerGroup) -> None:
-    """Refuse a name that is too long for a label, because the pods of a job have it as a label."""
+    """Refuse a name that is too long for a label, because a job's pods have a label with it."""
     name = group.head.key.name
     if len(name) > MOST_LETTERS:
         raise ManifestError(
-            f"{group}: its name has {len(name)} characters, but a label at most {MOST_LETTERS}: "
-            "create the group again with a shorter metadata.name and the same spec.group"
+            f"{group}: its name has {len(name)} characters, but a label can have only "
+            f"{MOST_LETTERS}: create the group again with a shorter metadata.name and the same "
+            "spec.group"
         )
 
 
@@ -111,7 +112,7 @@ def _list_topic_queues(
 
 
 def find_unreadable(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> dict[str, list[str]]:
-    """Find topics that clients may write but not read, with the brokers on which this is so."""
+    """Find the brokers on which clients may write to a topic but not read it, by topic."""
     found = [topics[key] for key in group.topic_keys if key in topics]
     named = {
         str(topic): [each.broker for each in _list_brokers(topic) if each.perm is Perm.WRITE]
@@ -126,7 +127,7 @@ def _list_brokers(topic: Topic) -> Sequence[BrokerQueues]:
 
 
 def has_members(group: ConsumerGroup) -> bool:
-    """Whether a group's consumers are members, which ask a coordinator what they may read."""
+    """Whether a group's consumers are members: they ask a coordinator which queues to read."""
     consumers = group.spec.consumers
     return consumers is not None and consumers.members is not None
 
@@ -182,7 +183,7 @@ def _build_config(strategy: StrategyChoice) -> dict[str, object]:
 
 
 def _read_settings(strategy: StrategyChoice) -> dict[str, object]:
-    """Read the strategy's own part of the spec; the engine has the same names for settings."""
+    """Read the strategy's own part of the spec. The engine uses the same names for settings."""
     part = getattr(strategy, strategy.name.name.lower(), None)
     fields = msgspec.structs.fields(part) if part is not None else ()
     return {each.encode_name: getattr(part, each.name) for each in fields}

@@ -1,10 +1,10 @@
 """
 Records the moves of a rebalance as data for the status, and describes them in words. Pure.
 
-The size of the data is limited, because each write of a status contains it, and each reader
-receives it. If one consumer joins or leaves the largest group (100,000 queues, 1,000 consumers), up
-to 100 queues move between it and 100 other consumers. These are 100 moves of about 120 bytes, which
-fit. If nearly all queues move, only their number is of interest, not each queue.
+The size of the data is limited, because each write of a status contains the data, and each reader
+of the status receives it. If one consumer joins or leaves the largest group (100,000 queues, 1,000
+consumers), up to 100 queues move between this consumer and 100 other consumers. These are 100 moves
+of about 120 bytes, which fit. If nearly all queues move, only their number is of interest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -95,7 +95,7 @@ def _size(part: QueueMove | OwnedQueues) -> int:
 
 
 def _describe(moves: Sequence[QueueMove], left_out: int, most: int) -> str:
-    """Describe moves with their queues while there is room, then with numbers of queues only."""
+    """Describe moves with their queues. When the text is full, give only numbers of queues."""
     parts: list[str] = []
     room = most - len("; 100000 more queues")
     for move in moves:

@@ -103,7 +103,7 @@ class Kubelet(NodeServer):
             "makeIPTablesUtilChains": False,
             "podLogsDir": str(self._home / "logs"),
             "volumePluginDir": str(self._home / "plugins"),
-            # If the disk of this machine is full, no pod must be evicted and no image deleted.
+            # Evict no pod and delete no image, even if the disk of this machine is full.
             "evictionHard": {"memory.available": "100Mi"},
             "imageGCHighThresholdPercent": 100,
         }
@@ -121,7 +121,7 @@ class Proxy(NodeServer):
             "hostname-override": NAME,
             "proxy-mode": "nftables",
             "cluster-cidr": ground.PODS,
-            # Zero leaves the limit unchanged, because the whole machine shares it.
+            # Zero leaves the limit unchanged: the whole machine shares this limit.
             "conntrack-max-per-core": "0",
         }
 
@@ -167,7 +167,7 @@ state = "{store.STATE}"
 address = "{store.SOCKET}"
 {cri}]
 sandbox_image = "{store.PAUSE}"
-# Without this, runc fails where a process may not lower its own score.
+# Without this, runc fails where a process may not lower its own oom_score_adj.
 restrict_oom_score_adj = true
 {cri}.cni]
 bin_dir = "{plugins}"

@@ -30,13 +30,13 @@ CHART = ROOT / "charts" / "evenkeel"
 RELEASE, SHOP, BROKERS = "evenkeel", "shop", "mq"
 BROKERS_COUNT = 2
 BROKER = "rocketmq-broker-0"
-"""The broker that `kill_broker` kills; this is the name of its pod, too."""
+"""The broker that `kill_broker` kills, and the name of its pod."""
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
 PATIENCE_SECONDS = 600.0
 LOOK_SECONDS = 0.25
 PATIENTLY = f"--timeout={PATIENCE_SECONDS:.0f}s"
-"""For kubectl and helm; a machine may be slow."""
+"""An option of kubectl and helm, because a machine may be slow."""
 STATE = Path(__file__).with_name("state.yaml")
 
 
@@ -136,7 +136,7 @@ class Shop:
         self.kubectl("-n", SHOP, "patch", plural, name, "--type=merge", "--patch", change)
 
     def read_status(self, plural: str, name: str) -> Document:
-        """Read the status of one of our objects; empty before there is one."""
+        """Read the status of one of our objects; empty if it has none yet."""
         path = f"/apis/{names.API_VERSION}/namespaces/{SHOP}/{plural}/{name}"
         answer = self.node.admin.ask("GET", path)
         if answer.status == http.HTTPStatus.NOT_FOUND:

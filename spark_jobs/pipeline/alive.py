@@ -59,4 +59,4 @@ class LoopWatchdog:
             pause = min(seconds_left, self._limit / 10)  # the first turn shortens the limit
             if self._over.wait(pause):
                 return
-        self._end(f"its loop has given no sign of life for {self._allowed:g} s")
+        self._end(f"its loop has begun no turn for {self._allowed:g} s")

@@ -93,7 +93,7 @@ class FileAssignments:
         self._written = text
 
     def confirm(self) -> None:
-        """Return at once: with files, whoever starts the driver ensures that there is only one."""
+        """Return at once. With files, the program that starts the driver must start only one."""
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -35,7 +35,7 @@ class BatchRunner:
         self._progress = progress
         self._metrics = metrics
         self._in_batch = threading.Lock()
-        """Held by a batch that runs: executors that cache its rows must not end."""
+        """Held while a batch runs, because executors that cache its rows must not end then."""
 
     def run(self, folder: Path, number: int) -> None:
         """
@@ -50,7 +50,7 @@ class BatchRunner:
             with self._in_batch:
                 self._slots.need_executors()
                 self._slots.drain(self._followed.drained)
-                if not self._followed.knows(plan.epoch):  # only the plan source has read it yet
+                if not self._followed.knows(plan.epoch):  # only the plan source has read this epoch
                     self._followed.read_newest(self._progress.adopted_epoch)
                 query = session.read_query_id(self._pulls.spark)
                 rows = self._pulls.pull(
@@ -66,7 +66,7 @@ class BatchRunner:
 
     def drain_between_batches(self) -> None:
         """Drain executors, unless a batch runs."""
-        if self._in_batch.acquire(blocking=False):  # otherwise the next batch does it first
+        if self._in_batch.acquire(blocking=False):  # otherwise the next batch drains them first
             try:
                 self._slots.drain(self._followed.drained)
             finally:

@@ -1,7 +1,7 @@
 """
 Decides in the driver which executor fills which slot, with the rules of `lb_core.slots`.
 
-Only a warm executor fills a slot. An executor that was told to end no longer fills one.
+Only a warm executor fills a slot. An executor that was told to end no longer fills a slot.
 """
 
 import logging
@@ -42,7 +42,7 @@ class ExecutorRequests:
         return executor in self._ending
 
     def resize(self, count: int, leaving: Sequence[str]) -> None:
-        """Request `count` executors besides those that leave; do nothing before `need`."""
+        """Request `count` executors besides the leaving ones. Before `need`, do nothing."""
         if self._is_needed and (leaving or count != self._requested):
             self._ending.update(leaving)
             self.count = self._requested = count
@@ -73,8 +73,9 @@ class ExecutorSlots:
         """
         Find out which executors came and went, and fill the slots.
 
-        A slot that is missing in the newest assignment drains. When the adopted assignment lacks it
-        too, it is released, and its executor ends. Executors that find no slot end as well.
+        A slot that is missing in the newest assignment drains. When the slot is missing in the
+        adopted assignment too, the slot is released, and its executor ends. Executors for which
+        there is no slot end as well.
         """
         registered = {each.id: each for each in executors.list_registered(self._spark)}
         warm = self._warm_ups.warm_up(registered.values())
@@ -133,7 +134,7 @@ class ExecutorSlots:
             }
 
     def find_usable(self) -> dict[str, Executor]:
-        """Find the slots with usable executors: on a lost or ending executor, tasks would wait."""
+        """Find slots with usable executors. On a lost or ending executor, tasks would wait."""
         usable = {
             each
             for each in executors.list_registered(self._spark)

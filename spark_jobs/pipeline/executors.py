@@ -1,9 +1,10 @@
 """
-Lists Spark's executors, and makes tasks that run on a given one.
+List Spark's executors, and make tasks that run on a given executor.
 
 This module uses the driver's JVM directly, where PySpark offers no interface. A partition with the
-location `executor_<host>_<id>` runs on that executor if it lives and gets a free core within
-`spark.locality.wait.process`, and on any executor otherwise. `warm_ups` checks that this holds.
+location `executor_<host>_<id>` runs on that executor if the executor is alive and has a free core
+within `spark.locality.wait.process`. Otherwise, the partition runs on any executor. `warm_ups`
+checks that tasks run at their locations.
 """
 
 from collections import defaultdict
@@ -56,7 +57,8 @@ def make_tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame
     for task in wanted:
         by_executor[task.executor].append(task.spec)
     pairs = jvm.java.util.ArrayList()
-    # A few calls of the JVM for each executor: one for each task would take seconds.
+    # The JVM is called a few times for each executor, because a call for each task would take
+    # seconds in all.
     for executor, specs in by_executor.items():
         location = _locate(jvm, executor)
         locations = _to_scala(jvm, jvm.java.util.Collections.nCopies(len(specs), location))
@@ -77,7 +79,7 @@ def request(spark: SparkSession, count: int) -> None:
 def let_go(spark: SparkSession, names: Sequence[str], remaining: int) -> None:
     """End these executors when their tasks are done, and keep `remaining` others."""
     _decommission(spark, names, is_for_good=True)
-    request(spark, remaining)  # without it, Spark would not replace executors it loses later
+    request(spark, remaining)  # otherwise Spark would not replace executors that it loses later
 
 
 def replace(spark: SparkSession, names: Sequence[str]) -> None:

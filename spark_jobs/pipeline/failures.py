@@ -26,7 +26,7 @@ class Cure(Enum):
     """What helps after a failure."""
 
     TIME = "time"
-    """Something else is down: retry for as long as it lasts."""
+    """Another system is down: retry until it is up again."""
     RETRY = "retry"
     """A retry may help; give up after a few."""
     USER = "user"
@@ -44,7 +44,7 @@ class Failure:
 
 
 def judge(text: str) -> Failure:
-    """Find the cause: the last error of the first Python traceback, or else the first line."""
+    """Find the cause: the error that ends the first Python traceback, otherwise the first line."""
     first, *more = text.split("Traceback (most recent call last):", 1)
     found = _RAISED.search(more[0]) if more else None
     if found is None:

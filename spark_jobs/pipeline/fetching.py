@@ -43,10 +43,10 @@ class Tally(msgspec.Struct):
     """Pulled rows, by slot."""
     bytes: int = 0
     misplaced: int = 0
-    """Tasks that ran on another executor than they were sent to."""
+    """Tasks that ran on an executor other than the one to which they were sent."""
     tasks: int = 0
     offsets: int = 0
-    """Offsets that tasks had to read. Each gives a row, unless it is filtered out or lost."""
+    """Offsets that tasks had to read. Each gives a row, unless its message is filtered or lost."""
     gaps: list[Row] = []
     """Offsets of lost messages that batches have skipped on request."""
     unreadable: list[Row] = []
@@ -131,7 +131,7 @@ class Fetcher:
 
 @dataclass(frozen=True)
 class UnreadablePuller:
-    """Pulls unreadable messages again, for the dead letters. Spark sends it to executors."""
+    """Pulls unreadable messages again, for the dead letters. Spark sends it to the executors."""
 
     reading: Reading
     wanted: Filter
@@ -214,7 +214,7 @@ def _divide(ranges: Sequence[Range], count: int) -> list[list[Range]]:
 
 
 def find_own_executor() -> str | None:
-    """Return the id of this process's executor, which its environment has."""
+    """Return the id of this process's executor, from the environment variables."""
     on_kubernetes = os.environ.get("SPARK_EXECUTOR_ID")
     elsewhere = re.search(r"executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
     return on_kubernetes or (elsewhere[1] if elsewhere else None)

@@ -21,7 +21,7 @@ _DESCRIPTION = "spark.job.description"
 _FILES_WRITTEN = "number of written files"
 """Spark's name for the metric of a write to files; other formats have none."""
 _MOST_EXECUTIONS = 50
-"""How many of the last executions to search for a write: warm-ups meanwhile add others."""
+"""How many of the last executions to search for a write, because warm-ups add others meanwhile."""
 
 
 class FilesMissingError(Exception):
@@ -92,7 +92,7 @@ def _mark_executions(spark: SparkSession) -> Iterator[str]:
 
 
 def _count_written_files(spark: SparkSession, mark: str) -> int:
-    """Count the files that a write has created, as Spark's metrics of the write say."""
+    """Count the files that a write has created, according to Spark's metrics of the write."""
     context: Any = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()  # the bus delivers the metrics
     store: Any = spark._jsparkSession.sharedState().statusStore()

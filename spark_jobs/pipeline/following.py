@@ -8,7 +8,7 @@ class AssignmentFollower:
     """
     Keeps the newest assignment, the one before it, and the adopted one.
 
-    The loop and the thread of a batch both read it.
+    The loop and the thread of a batch both read from this object.
     """
 
     def __init__(self, source: Assignments) -> None:
@@ -32,8 +32,8 @@ class AssignmentFollower:
         self.drained = found.drained
         if 0 < found.epoch < adopted_epoch:
             self.refusal = (
-                f"epoch {found.epoch} is older than {adopted_epoch}, the one in the checkpoint: "
-                "publish a higher one"
+                f"epoch {found.epoch} is older than {adopted_epoch}, the epoch in the checkpoint: "
+                "publish a higher epoch"
             )
         if found.epoch != self.newest.epoch:
             kept = [self.find(adopted_epoch), self.newest, found]

@@ -1,8 +1,8 @@
 """
 Manages a job's consumer group at the brokers.
 
-It commits the group's offsets, joins the group, so that other clients see a member that reads, and
-measures the lag.
+This module commits the group's offsets and measures the lag. It also joins the group, so that other
+clients see a member that reads.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from spark_jobs.options import Reading
 log = logging.getLogger("evenkeel.job")
 TRY_AGAIN_SECONDS = 10.0
 COMMIT_ALL_SECONDS = 20.0
-"""How often to send all offsets again: a killed broker loses those of its last 5 s."""
+"""Interval at which all offsets are sent again: a killed broker loses those of its last 5 s."""
 
 
 class JobGroup:
@@ -111,5 +111,5 @@ class JobGroup:
         return planning.count_lag(mine, self._observer.observe(mine))
 
     def _select_own(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Leave out topics that the job no longer reads: other members may read them."""
+        """Leave out topics that the job no longer reads, because other members may read them."""
         return {queue: end for queue, end in ends.items() if self._reading.reads(queue.topic)}

@@ -1,8 +1,8 @@
 """
 Watches a job's assignment, in the status of its ConsumerGroup, and writes it to a file.
 
-Spark runs the plan source in another process, and both processes must follow the same assignment:
-so both read it from that file.
+Spark runs the plan source in another process. Both processes must follow the same assignment, so
+both read it from that file.
 """
 
 import logging
@@ -76,7 +76,7 @@ class AssignmentWatcher:
     @contextmanager
     def run_in_thread(self) -> Iterator[None]:
         """Follow in a thread of its own, until the block ends."""
-        # Nothing waits until the thread ends: it may be in the middle of a watch.
+        # The thread is not joined at the end, because it may be in the middle of a watch.
         threading.Thread(target=self._keep_following, name="hearing", daemon=True).start()
         try:
             yield
@@ -143,7 +143,7 @@ class AssignmentWatcher:
             return  # nothing is published yet
         if status.epoch < self._epoch:
             log.warning(
-                "%s: epoch %d is older than %d, which was seen; the assignment stays as it is",
+                "%s: epoch %d is older than the known epoch %d; the assignment stays as it is",
                 self._name, status.epoch, self._epoch,
             )  # fmt: skip
             return

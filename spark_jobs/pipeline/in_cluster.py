@@ -1,10 +1,10 @@
 """
 Runs a job's driver inside Kubernetes, where it shares three objects with the operator.
 
-The driver holds a Lease while it runs, so that there is never a second one. It watches its
+The driver holds a Lease while it runs, so that there is never a second driver. It watches its
 assignment in the status of a ConsumerGroup, reports to a ConfigMap, deletes the pods of lost
 executors, and ends if its loop hangs. Each of these tasks has its own thread and connection, so
-none delays another.
+no task delays another.
 """
 
 import threading

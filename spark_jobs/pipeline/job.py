@@ -24,7 +24,7 @@ def load(path: str | Path) -> JobFile:
     _check_paths(path, job)
     job = _add_options(path, job)
     if job.transform.sql and job.transform.file:
-        raise UsageError(f"job {path}: transform takes either sql or file")
+        raise UsageError(f"job {path}: transform has both sql and file; give only one of them")
     if job.kubernetes is None:
         return job
     try:
@@ -68,14 +68,14 @@ def _fill_in_driver(found: JobCluster) -> JobCluster:
     """Fill in the id of the driver's pod, and check the server and the credentials."""
     holder = found.holder or os.environ.get(names.POD_UID, "")
     if not holder:
-        raise UsageError(f"holder is needed, here or in the environment as {names.POD_UID}")
+        raise UsageError(f"holder is missing, here and in the environment as {names.POD_UID}")
     if not _is_https(found.server):
         raise UsageError(f"server must be https://HOST or https://HOST:PORT, not {found.server!r}")
     for name in ("token", "ca.crt"):
         file = Path(found.credentials, name)
         if not file.is_file():
             raise UsageError(
-                f"credentials: {file} is not there; a service account's token is needed"
+                f"credentials: {file} does not exist; the token of a service account is needed"
             )
     return msgspec.structs.replace(found, holder=holder)
 

@@ -20,7 +20,7 @@ import msgspec
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 5.0
 IDLE_SECONDS = 30.0
-"""A connection that was idle for longer may be closing: it is not used again."""
+"""A connection that was idle for longer may be closing, so it is not used again."""
 _FAULTS = (OSError, ValueError, http.client.HTTPException, msgspec.MsgspecError)
 
 

@@ -2,13 +2,13 @@
 Lets one driver run at a time, with a Lease, as Kubernetes' own controllers do.
 
 The clocks of machines differ, so each process uses only durations that it has measured itself. A
-driver takes the Lease of another one if that Lease stays unchanged for its duration. A driver ends
-if it could not renew its own Lease for `deadline`, counted from the start of the last successful
-request. The duration is longer than the deadline, so a driver has time to end before another one
-starts. The clock includes the time that a machine sleeps.
+driver takes another driver's Lease if that Lease stays unchanged for the Lease's duration. A driver
+ends if it could not renew its own Lease for `deadline`, counted from the start of the last
+successful request. The duration is longer than the deadline, so a driver has time to end before
+another one starts. The clock includes the time that a machine sleeps.
 
-One thread renews the Lease. Another one only checks the clock, so that no request can delay it.
-Before an irreversible step, `confirm` renews the Lease once more.
+One thread renews the Lease. Another thread only checks the clock, so that no request can delay this
+check. Before an irreversible step, `confirm` renews the Lease once more.
 """
 
 import contextlib
@@ -42,9 +42,9 @@ class DriverTerms:
     """How long a Lease is valid, and when it is renewed, in seconds."""
 
     duration: float = 30.0
-    """Others take the Lease when it was not renewed for this time."""
+    """Another driver may take the Lease if it was not renewed for this time."""
     deadline: float = 25.0
-    """A driver that could not renew it for this time ends."""
+    """A driver ends if it could not renew its Lease for this time."""
     period: float = 5.0
     """The time between two renewals."""
     pause: float = 2.0
@@ -112,7 +112,7 @@ class DriverLease:
         self._over = threading.Event()
         self._is_lost = False
         self._writing = threading.Lock()
-        """Held while a thread writes the Lease: of two writes at once, one would be a conflict."""
+        """Held while a thread writes the Lease: one of two concurrent writes would be refused."""
 
     def take(self, stop: threading.Event) -> bool:
         """Wait until the Lease is free, and take it; False if `stop` is set first."""
@@ -163,7 +163,7 @@ class DriverLease:
                 return f"the Lease {self._path} is held by {spec['holderIdentity']}"
             self._renew()
         except KubeMissingError:
-            return f"the Lease {self._path} is missing, and the operator creates it"
+            return f"the Lease {self._path} does not exist yet; the operator creates it"
         except KubeError as error:
             return f"the Lease cannot be taken for now: {error}"
         return ""

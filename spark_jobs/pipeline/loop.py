@@ -47,7 +47,7 @@ class LoopTurns:
         """
         After Spark's commit, send the end offsets to the brokers, and report the epoch as adopted.
 
-        Do neither before the commit: until then the batch may run again, and then read less.
+        Before the commit, do neither of the two: until then, the batch may run again and read less.
         """
         committed = query.find_committed_batch()
         if committed is not None and self._progress.commit_through(committed):

@@ -104,7 +104,7 @@ class _AtScrape(Collector):
         self._lag = lag
 
     def describe(self) -> Iterable[Metric]:
-        """Describe nothing, so that registering does not collect."""
+        """Describe nothing, so that registering this object does not collect metrics."""
         return ()
 
     def collect(self) -> Iterable[Metric]:

@@ -1,12 +1,12 @@
 """
 Deletes the pods of lost executors that do not end by themselves.
 
-Spark deletes the pod of an executor that it has lost, and requests another one when that pod is
-gone. A pod has minutes to end, so that its executor can finish a batch. If Spark no longer knows
-the executor, there is nothing to finish, and the pod gets seconds. Only the kubelet of its node
-reports that a pod is gone; if the node is lost, nothing ever does. So a pod that exceeds its grace
-period is force-deleted. Its process may still run, but does no harm: the driver commits nothing of
-what a lost executor writes.
+Spark deletes the pod of an executor that it has lost, and requests another executor when that pod
+is gone. A pod has minutes to end, so that its executor can finish a batch. If Spark no longer knows
+the executor, there is nothing to finish, and the pod gets seconds. Only the kubelet of a pod's node
+reports that the pod is gone. If the node is lost, this report never comes. So a pod that exceeds
+its grace period is force-deleted. The pod's process may still run, but does no harm, because the
+driver commits nothing that a lost executor writes.
 """
 
 import logging
@@ -29,7 +29,7 @@ ALERT_SECONDS = 60.0
 LATE_SECONDS = 5.0
 """By how much a working kubelet may exceed the grace period of a pod."""
 ORDERLY_SECONDS = 10.0
-"""How long a pod whose executor is lost has to end: it may have other containers."""
+"""The time to end for a pod whose executor is lost, because it may have other containers."""
 LAST_SECONDS = 1
 """The shortest grace period for which a kubelet still reports the end of a pod."""
 
@@ -91,10 +91,10 @@ class OverduePods:
             try:
                 self.look(time.monotonic())
             except (KubeError, msgspec.MsgspecError) as error:
-                log.warning("overdue pods are checked again soon: %s", error)
+                log.warning("overdue pods cannot be checked for now: %s", error)
 
     def look(self, now: float) -> None:
-        """Shorten the time of pods with nothing to finish; force-delete pods whose time is over."""
+        """Let pods with nothing to finish end sooner. Force-delete pods whose time is over."""
         answer = self._api.ask("GET", f"{self._make_path()}?{self._only}")
         pods = [pod.metadata for pod in msgspec.convert(answer, _ExecutorPods).items]
         ending = [pod for pod in pods if pod.deletion_timestamp is not None]

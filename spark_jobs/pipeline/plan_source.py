@@ -44,11 +44,11 @@ class PlanSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Tell Spark the format's name."""
+        """Return the format's name."""
         return FORMAT
 
     def schema(self) -> str:
-        """Tell Spark a schema, though no row is ever read."""
+        """Return a schema. Spark requires one, although no row is ever read."""
         return "nothing string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's
@@ -90,7 +90,7 @@ class PlanReader(StreamReader):
         try:
             epoch = self._assignments.read_latest().epoch
         except UsageError:
-            epoch = 0  # the driver reports it
+            epoch = 0  # the driver reports the error
         return {
             "epoch": max(epoch, start["epoch"]),
             "group": self._reading.group,
@@ -104,7 +104,7 @@ class PlanReader(StreamReader):
         )
 
     def _find_begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Begin at the group's committed offsets; without any, where the job's options say."""
+        """Begin at the group's committed offsets, or at the start in the options if it has none."""
         begin = super()._find_begin(seen)
         stands = self._observer.read_committed(seen)
         known = {queue.topic for queue in stands}
@@ -122,7 +122,7 @@ class PlanReader(StreamReader):
     def _find_new(
         self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
     ) -> dict[MessageQueue, int]:
-        """Begin new queues at the group's offsets: they may have been closed and opened again."""
+        """Begin at the group's offsets in new queues, which may have been closed and reopened."""
         found = super()._find_new(at, seen, is_begun)
         if not is_begun or not found:
             return found
@@ -160,7 +160,7 @@ class BatchPlan:
     skip_before: str
     """The last `skip` value that was carried out before this batch."""
     skip: str
-    """The last `skip` value that was carried out, this batch included."""
+    """The last `skip` value that was carried out before or in this batch."""
     turned_back: Sequence[Loss]
     """Queues that this batch drops, or reads again from an earlier offset, because of losses."""
 

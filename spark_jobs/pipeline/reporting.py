@@ -1,8 +1,8 @@
 """
 Writes a job's newest report to its ConfigMap, in a thread of its own.
 
-So an API server that is slow or down never delays the driver. A report that tells the operator
-something new is written at once; a report in which only counters have changed can wait.
+So an API server that is slow or down never delays the driver. A report with news for the operator
+is written at once. A report in which only counters have changed can wait.
 """
 
 import logging
@@ -82,7 +82,7 @@ class ReportWriter:
 
     @contextmanager
     def run_in_thread(self) -> Iterator[None]:
-        """Write reports until the block ends; then write the last one, and wait for that."""
+        """Write reports until the block ends. Then write the last one, and wait for this write."""
         writing = threading.Thread(target=self._keep_writing, name="reporting", daemon=True)
         writing.start()
         try:
@@ -125,7 +125,7 @@ class ReportWriter:
         except KubeError as error:
             pause = next(self._pauses)
             is_missing = isinstance(error, KubeMissingError)
-            why = "it is missing, and the operator creates it" if is_missing else error
+            why = "it does not exist yet; the operator creates it" if is_missing else error
             log.warning("%s: the report is written again in %g s: %s", self._name, pause, why)
             return pause
         self._written, self._written_at = newest, time.monotonic()

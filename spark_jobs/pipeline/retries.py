@@ -6,7 +6,7 @@ from spark_jobs.pipeline.failures import Cure, Failure
 PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
 """The pauses between a query that failed and the next one."""
 MOST_FAILURES = 3
-"""So many failures of the same batch end the job, unless they are known to be temporary."""
+"""This many failures of one batch end the job, unless they are known to be temporary."""
 
 
 class QueryRetries:
@@ -17,11 +17,11 @@ class QueryRetries:
         self.error: str | None = None
         """The last failure, until a batch is committed."""
         self._batch_failures = 0
-        """How often the same batch has failed for a reason that is not known to pass."""
+        """How often the same batch has failed for a reason that is not known to be temporary."""
         self._pauses = PATIENCE.make_pauses()
 
     def forget_error(self) -> None:
-        """Report no error any more, because a batch is committed."""
+        """Report no error from now on, because a batch is committed."""
         self.error = None
 
     def choose_pause(self, failure: Failure, *, has_committed: bool) -> float | None:

@@ -27,7 +27,7 @@ HURRY_SECONDS = 0.25
 """The limit while other clients wait: an honest client sends its request at once."""
 ANSWER_SECONDS = 10.0
 LINGER_SECONDS = 1.0
-"""How long the client may take to close first; if we closed first, it could lose the answer."""
+"""How long to wait for the client to close. If we closed first, it could lose the answer."""
 _END = b"\r\n\r\n"
 _LINE = re.compile(rb"([A-Za-z]+) (/[!-~]*) HTTP/1\.[01]")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*([\t -~\x80-\xff]*)")
@@ -157,10 +157,10 @@ def _parse_names(head: bytes) -> list[str]:
         raise RefusedScrapeError(HTTPStatus.BAD_REQUEST, "this is not an HTTP/1.1 request")
     path, _, query = line[2].decode().partition("?")
     if path != "/metrics":
-        raise RefusedScrapeError(HTTPStatus.NOT_FOUND, "there is only /metrics")
+        raise RefusedScrapeError(HTTPStatus.NOT_FOUND, "the only path is /metrics")
     if line[1] not in (b"GET", b"HEAD"):
         raise RefusedScrapeError(
-            HTTPStatus.METHOD_NOT_ALLOWED, "only GET, HEAD", "Allow: GET, HEAD"
+            HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD are allowed", "Allow: GET, HEAD"
         )
     values = {each[1].lower(): each[2].strip() for each in headers if each}
     if values.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in values:

@@ -1,5 +1,5 @@
 """
-Skips messages that are lost for good, once per request. Pure.
+Skip messages that are lost for good, once per request. The functions do no I/O.
 
 A request is a new value of `skip`. The first batch that is planned with it skips lost messages, and
 writes the value to Spark's offset log with its offsets. So Spark's own commit uses the value up,

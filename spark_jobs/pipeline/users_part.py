@@ -73,7 +73,7 @@ def _name_culprit(
             return change(rows)
         except Exception as error:
             if judge(str(error)).cure is Cure.TIME:
-                raise  # it read the rows, and a broker was down
+                raise  # the function read the rows while a broker was down
             raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
 
     return transform
@@ -112,6 +112,6 @@ def _load_module(path: str) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error
-    # Executors do not have the file: send them its functions as a whole.
+    # Executors do not have the file, so Spark must send them the code of its functions.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module

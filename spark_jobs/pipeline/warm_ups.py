@@ -88,7 +88,8 @@ class WarmUps:
         if self.is_pinned or self._strays < MOST_STRAYS:
             return False
         log.warning(
-            "Spark runs tasks on other executors than they were sent to, so any may read any queue"
+            "Spark does not run tasks on the executors to which they are sent, so any executor may "
+            "read any queue"
         )
         return True
 

@@ -1,10 +1,10 @@
 """
 Writes the rows of one batch to the user's sink and dead letters.
 
-A transform may give another result the second time, for example because a service that it calls
-fails once. So if its rows go to two sinks, the transform runs once, and Spark keeps only its
-result, not the way to compute it again. If an executor is lost with a part of the result, the whole
-batch fails and runs again.
+A transform may give another result when it runs a second time, for example because a service that
+it calls fails once. So if the rows go to two sinks, the transform runs once, and Spark keeps only
+the result, not the way to compute it again. If an executor is lost with a part of the result, the
+whole batch fails and runs again.
 """
 
 from collections.abc import Callable

@@ -16,7 +16,7 @@ def test_the_pod_runs_the_check_with_the_operators_image(helm: Helm) -> None:
 
 
 def test_the_check_ends_before_its_pod_has_to(helm: Helm) -> None:
-    """Otherwise no message says what the check waited for."""
+    """Otherwise the pod would be killed before it prints what the check waited for."""
     pod = helm.template(test__timeout="77").hooks["Pod"]["spec"]
     assert "--timeout=77s" in pod["containers"][0]["args"]
     assert pod["activeDeadlineSeconds"] > 77

@@ -1,4 +1,4 @@
-"""What `members.enabled` installs, and that nothing of it is there otherwise."""
+"""What `members.enabled` installs, and that none of these objects exists without it."""
 
 from evenkeel_cli import grammar
 from tests.chart.rendering import NAME, NAMESPACE, Helm, Rendered

@@ -21,7 +21,7 @@ _HANDLERS = Path(__file__).with_name("handlers")
 
 
 class CheckedMembers:
-    """The group in a shop, as the example has it, and what its members have handled."""
+    """A shop's group, made from the example, and what its members have handled."""
 
     def __init__(self, shop: Shop) -> None:
         """Create nothing yet."""
@@ -61,7 +61,7 @@ class CheckedMembers:
         return self._numbers.sent
 
     def scale(self, replicas: int) -> None:
-        """Run so many pods."""
+        """Run this number of pods."""
         self.shop.kubectl("-n", SHOP, "scale", f"deployment/{GROUP}", f"--replicas={replicas}")
 
     def roll_out(self) -> None:
@@ -70,11 +70,11 @@ class CheckedMembers:
         self.shop.roll_out(SHOP, f"deployment/{GROUP}")
 
     def choose_on_outage(self, choice: OnOutage) -> None:
-        """Say what members do while no coordinator answers."""
+        """Set what members do while no coordinator answers."""
         self.shop.patch(GROUPS, GROUP, {"consumers": {"members": {"onOutage": choice.value}}})
 
     def list_ready(self) -> list[str]:
-        """List the pods that say they have a session."""
+        """List the pods that are ready, which means that they have a session."""
         return [
             pod["metadata"]["name"]
             for pod in self.shop.list_pods(PODS)
@@ -92,11 +92,11 @@ class CheckedMembers:
         return pod
 
     def wait_until_followed(self, slots: int) -> Document:
-        """Wait until the group has so many slots, and all queues are read by their owners."""
+        """Wait until the group has this number of slots, and owners read all their queues."""
         return self.shop.wait_until(GROUPS, GROUP, lambda it: _is_followed(it, slots))
 
     def wait_until_handled(self, count: int) -> None:
-        """Wait until the first numbers, so many, have been sent and handled."""
+        """Wait until all numbers below `count` have been sent and handled."""
         lost = wait_patiently(lambda: self._find_missing(count), lambda found: not found)
         assert not lost, f"{len(lost)} of {count} numbers are lost: {sorted(lost)[:9]}"
 
@@ -105,7 +105,7 @@ class CheckedMembers:
         return set(range(count)) - self._numbers.unsure - self.count_handled().keys()
 
     def check(self, most_twice: int | None) -> None:
-        """Check that all numbers have been handled, and so many twice at most since last time."""
+        """Check that all numbers are handled; since the last check, at most `most_twice` twice."""
         self.wait_until_handled(self.sent)
         handled = self.count_handled()
         twice = handled.total() - len(handled)
@@ -122,7 +122,7 @@ class CheckedMembers:
 
 
 def _make(replicas: int) -> list[Document]:
-    """Make the objects of the example, with names of their own, and an image that is here."""
+    """Make the objects of the example, with other names, and an image that exists here."""
     text = _EXAMPLE.read_text(encoding="utf-8").replace("billing", GROUP).replace("orders", TOPIC)
     found = {each["kind"]: each for each in yaml.safe_load_all(text)}
     found["Topic"]["spec"] |= {

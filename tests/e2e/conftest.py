@@ -14,7 +14,7 @@ pytest.register_assert_rewrite(
     )
 )
 
-from tests.e2e.checked import CheckedShop  # noqa: E402 its asserts are to tell what they saw
+from tests.e2e.checked import CheckedShop  # noqa: E402 its asserts must be rewritten first
 
 
 @pytest.fixture(scope="module")

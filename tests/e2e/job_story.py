@@ -27,7 +27,7 @@ _step = Steps(STEPS)
 
 
 def step(title: str, expected: str, *, is_checked: bool = True) -> Callable[[Do], Do]:
-    """Register a step; after it, all is checked that the head of this file says."""
+    """Register a step. After it, everything is checked that the docstring of this file lists."""
     return _step(title, expected, CheckedShop.check if is_checked else None)
 
 
@@ -53,7 +53,7 @@ def rocketmq(it: CheckedShop) -> None:
 
 @step(
     "A Topic of 4 queues on each broker and a ConsumerGroup with a job of 2 executors",
-    "the topic is made, the job runs, 4 queues for each slot",
+    "the topic is created, the job runs, and each slot has 4 queues",
 )
 def begin(it: CheckedShop) -> None:
     it.apply_file("billing.yaml")
@@ -62,7 +62,9 @@ def begin(it: CheckedShop) -> None:
     assert count_loads(it.group.wait_until_settled()) == {"billing-0": 4, "billing-1": 4}
 
 
-@step("`kubectl scale --replicas=3`", "2 queues move, the fewest for 8 queues and 3 slots")
+@step(
+    "`kubectl scale --replicas=3`", "2 queues move, which is the minimum for 8 queues and 3 slots"
+)
 def scale_out(it: CheckedShop) -> None:
     before = it.group.read_status()
     it.group.scale(3)
@@ -70,7 +72,7 @@ def scale_out(it: CheckedShop) -> None:
     assert (sorted(count_loads(after).values()), count_moves(before, after)) == ([2, 3, 3], 2)
 
 
-@step("`kubectl scale --replicas=2`", "the queues of one slot move, and no others")
+@step("`kubectl scale --replicas=2`", "the queues of one slot move, and no other queues")
 def scale_in(it: CheckedShop) -> None:
     before = it.group.read_status()
     it.group.scale(2)
@@ -82,7 +84,7 @@ def scale_in(it: CheckedShop) -> None:
     )
 
 
-@step("`kubectl delete pod` of an executor", "another pod fills its slot; nothing moves")
+@step("`kubectl delete pod` of an executor", "another pod fills its slot; no queue moves")
 def delete_executor(it: CheckedShop) -> None:
     def delete(pod: str) -> None:
         it.kubectl("-n", SHOP, "delete", "pod", pod, "--wait=false")
@@ -90,12 +92,12 @@ def delete_executor(it: CheckedShop) -> None:
     _replaced(it, delete)
 
 
-@step("SIGKILL of an executor", "another pod fills its slot; nothing moves")
+@step("SIGKILL of an executor", "another pod fills its slot; no queue moves")
 def kill_executor(it: CheckedShop) -> None:
     _replaced(it, lambda pod: it.node.faults.kill(SHOP, pod))
 
 
-@step("SIGKILL of the driver", "a new driver goes on from the checkpoint; nothing moves")
+@step("SIGKILL of the driver", "a new driver continues from the checkpoint; no queue moves")
 def kill_driver(it: CheckedShop) -> None:
     before, driver = it.group.read_status(), it.group.report()["driver"]
     it.node.faults.kill(SHOP, it.group.driver)
@@ -105,7 +107,7 @@ def kill_driver(it: CheckedShop) -> None:
 
 @step(
     "SIGKILL of the operator that leads",
-    "the other one leads, or the same when it is restarted; nothing moves, no job restarts",
+    "the other operator leads, or the same one after its restart; no queue moves, no job restarts",
 )
 def kill_leader(it: CheckedShop) -> None:
     before, executors = it.group.read_status(), it.group.find_executors()
@@ -114,14 +116,16 @@ def kill_leader(it: CheckedShop) -> None:
     assert it.group.find_executors() == executors
 
 
-@step("SIGKILL of a broker", "no queue moves; when it is back, reading goes on")
+@step("SIGKILL of a broker", "no queue moves; when the broker is back, its queues are read again")
 def kill_broker(it: CheckedShop) -> None:
     before = it.group.read_status()
     it.kill_broker()
     _unmoved(it, before)
 
 
-@step("The Topic grows from 8 to 12 queues", "4 queues are made and read; nothing moves")
+@step(
+    "The Topic grows from 8 to 12 queues", "4 queues are created and read; no existing queue moves"
+)
 def grow(it: CheckedShop) -> None:
     before = it.group.read_status()
     it.patch(TOPICS, TOPIC, {"provision": {"readQueues": 6, "writeQueues": 6}})
@@ -129,13 +133,18 @@ def grow(it: CheckedShop) -> None:
     assert count_moves(before, after) == 0
 
 
-@step("The Topic shrinks to 8 queues again", "what was in the 4 is read before they go")
+@step(
+    "The Topic shrinks to 8 queues again", "4 queues are read to their end before they are closed"
+)
 def shrink(it: CheckedShop) -> None:
     it.patch(TOPICS, TOPIC, {"provision": {"readQueues": 4, "writeQueues": 4}})
     it.group.wait_until(lambda status: status["queues"] == 8)
 
 
-@step("`kubectl rollout restart` of the operators", "nothing moves, nothing else restarts")
+@step(
+    "`kubectl rollout restart` of the operators",
+    "no queue moves; no driver and no executor restarts",
+)
 def restart_operators(it: CheckedShop) -> None:
     before, executors = it.group.read_status(), it.group.find_executors()
     it.kubectl("-n", RELEASE, "rollout", "restart", "deployment/evenkeel")
@@ -145,8 +154,8 @@ def restart_operators(it: CheckedShop) -> None:
 
 
 @step(
-    "`suspend: true`, and meanwhile a group whose job runs by the clock",
-    "driver and executors end; the scheduled job reads all that is sent meanwhile once, and ends",
+    "`suspend: true`; meanwhile, a second group runs a scheduled job",
+    "driver and executors end; the scheduled job reads each message sent meanwhile once, and ends",
     is_checked=False,
 )
 def suspend(it: CheckedShop) -> None:
@@ -161,14 +170,14 @@ def suspend(it: CheckedShop) -> None:
     it.kubectl("-n", SHOP, "delete", GROUPS, "nightly", PATIENTLY)
 
 
-@step("`suspend: false`", "the job goes on where it was; nothing moves")
+@step("`suspend: false`", "the job continues where it stopped; no queue moves")
 def resume(it: CheckedShop) -> None:
     before = it.group.read_status()
     it.patch(GROUPS, GROUP, {"suspend": False})
     _unmoved(it, before)
 
 
-@step("`helm upgrade` with other values", "the operators are replaced; nothing moves")
+@step("`helm upgrade` with other values", "the operators are replaced; no queue moves")
 def upgrade(it: CheckedShop) -> None:
     before, executors = it.group.read_status(), it.group.find_executors()
     it.helm(
@@ -181,7 +190,7 @@ def upgrade(it: CheckedShop) -> None:
 
 @step(
     "The group is deleted",
-    "no pod, ConfigMap, Lease, account or role is left of it",
+    "none of its pods, ConfigMaps, Leases, accounts or roles is left",
     is_checked=False,
 )
 def end(it: CheckedShop) -> None:

@@ -1,4 +1,4 @@
-"""The operator that leads: how to find it, to kill it, and to take all of them away."""
+"""The leading operator: how to find it, to kill it, and to stop all operators."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _DEPLOYMENT = "deployment/evenkeel"
 
 
 def kill_leader(shop: Shop) -> None:
-    """Kill the leader, and wait until one leads again."""
+    """Kill the leader, and wait until an operator leads again."""
     pod = (_read_lease(shop).get("holderIdentity") or "").rpartition("_")[0]
     shop.node.faults.kill(RELEASE, pod)
     renewed = _read_lease(shop)["renewTime"]

@@ -1,9 +1,9 @@
 """
 The life of a group whose members are followers in pods, as in `examples/members/`.
 
-After each step, every queue is read by its owner, and every number has been handled. None comes
-twice in steps that are planned. When a member ends without a word, those may come twice that were
-in its calls, and those that it had handled since it last committed.
+After each step, every queue is read by its owner, and every number has been handled. In planned
+steps, no number is handled twice. When a member ends unexpectedly, some numbers may be handled
+twice: those that were in its calls, and those that it had handled since its last commit.
 """
 
 import time
@@ -22,9 +22,9 @@ MEMBERS = 2
 IN_FLIGHT = FollowerOptions().batch * 4
 """The greatest number of messages in the calls of one of two members, which share eight queues."""
 SOME = 100
-"""So many numbers mean some for every queue."""
+"""After this many numbers, every queue has received some."""
 AWAY_SECONDS = 60.0
-"""How long the coordinator is away: several times the session of a member."""
+"""How long no coordinator runs: several times the session of a member."""
 STEPS: list[Step] = []
 _step = Steps(STEPS)
 
@@ -32,7 +32,7 @@ _step = Steps(STEPS)
 def step(
     title: str, expected: str, *, members: int = MEMBERS, most_twice: int | None = 0
 ) -> Callable[[Do], Do]:
-    """Register a step. After it so many members follow, and so many messages came twice at most."""
+    """Register a step; after it `members` follow, and at most `most_twice` messages came twice."""
 
     def check(it: CheckedShop) -> None:
         it.members.wait_until_followed(members)
@@ -44,7 +44,7 @@ def step(
 @step(
     "A Topic of 4 queues on each broker, a ConsumerGroup with members, and a Deployment of 2"
     " followers, as in `examples/members/`",
-    "each of the two reads 4 queues",
+    "each of the two followers reads 4 queues",
 )
 def begin_members(it: CheckedShop) -> None:
     it.members.begin(MEMBERS)
@@ -52,7 +52,11 @@ def begin_members(it: CheckedShop) -> None:
     assert count_loads(status) == {"shipping-0": 4, "shipping-1": 4}
 
 
-@step("`kubectl scale --replicas=3`", "2 queues move, the fewest; none is read twice", members=3)
+@step(
+    "`kubectl scale --replicas=3`",
+    "2 queues move, which is the minimum; no message is read twice",
+    members=3,
+)
 def join_members(it: CheckedShop) -> None:
     before = it.members.read_status()
     it.members.scale(MEMBERS + 1)
@@ -61,7 +65,7 @@ def join_members(it: CheckedShop) -> None:
 
 @step(
     "`kubectl scale --replicas=2`",
-    "the queues of the slot that stays empty move after `rebalance.grace`; none is read twice",
+    "the queues of the empty slot move after `rebalance.grace`; no message is read twice",
 )
 def leave_members(it: CheckedShop) -> None:
     before = it.members.read_status()
@@ -71,14 +75,21 @@ def leave_members(it: CheckedShop) -> None:
     assert count_moves(before, after) == count_loads(before)[gone]
 
 
-@step("`kubectl rollout restart` of the followers", "no owner changes; none is read twice")
+@step(
+    "`kubectl rollout restart` of the followers",
+    "no queue changes its owner; no message is read twice",
+)
 def roll_out_members(it: CheckedShop) -> None:
     before = it.members.read_status()
     it.members.roll_out()
     _unmoved(it, before)
 
 
-@step("SIGKILL of a follower", "its queues are read again; no owner changes", most_twice=None)
+@step(
+    "SIGKILL of a follower",
+    "its queues are read again; no queue changes its owner",
+    most_twice=None,
+)
 def kill_member(it: CheckedShop) -> None:
     before = it.members.read_status()
     it.restart_by_kill(SHOP, it.members.find_pod())
@@ -86,8 +97,8 @@ def kill_member(it: CheckedShop) -> None:
 
 
 @step(
-    "A follower is frozen until the other one has read its queues",
-    "what was in its calls may be read twice, and no more",
+    "A follower is frozen until the other follower has read its queues",
+    "only messages in its running handler calls may be read twice",
     most_twice=IN_FLIGHT,
 )
 def freeze_member(it: CheckedShop) -> None:
@@ -95,15 +106,15 @@ def freeze_member(it: CheckedShop) -> None:
 
 
 @step(
-    "A follower is cut off until the other one has read its queues",
-    "what was in its calls may be read twice, and no more",
+    "A follower is cut off from the network until the other follower has read its queues",
+    "only messages in its running handler calls may be read twice",
     most_twice=IN_FLIGHT,
 )
 def cut_member_off(it: CheckedShop) -> None:
     _strike(it, it.node.faults.cut_off)
 
 
-@step("SIGKILL of the operator that leads", "no owner changes", most_twice=IN_FLIGHT)
+@step("SIGKILL of the operator that leads", "no queue changes its owner", most_twice=IN_FLIGHT)
 def kill_coordinator(it: CheckedShop) -> None:
     before = it.members.read_status()
     leading.kill_leader(it)
@@ -112,7 +123,7 @@ def kill_coordinator(it: CheckedShop) -> None:
 
 @step(
     "No operator for a minute",
-    "the followers stop when their sessions are over, and go on when an operator is back",
+    "the followers stop when their sessions end, and continue when an operator is back",
     most_twice=IN_FLIGHT,
 )
 def stop_without_coordinator(it: CheckedShop) -> None:
@@ -126,7 +137,7 @@ def stop_without_coordinator(it: CheckedShop) -> None:
 
 @step(
     "The same with `onOutage: KeepReading`",
-    "the followers go on reading meanwhile",
+    "the followers continue to read during that minute",
     most_twice=IN_FLIGHT,
 )
 def keep_reading_without_coordinator(it: CheckedShop) -> None:

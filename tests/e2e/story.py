@@ -1,4 +1,4 @@
-"""All steps, in order: a group with a job, then one with members, then the release goes."""
+"""All steps, in order: a group with a job, then one with members, then the end of the release."""
 
 from sandbox.node.shop import OPERATORS, RELEASE
 from tests.e2e import job_story, members_story

@@ -118,7 +118,7 @@ def _rows(world: World, given: Given) -> Iterator[str]:
             continue
         message = world.stored[row.offset]
         if row.key != message.key:
-            yield f"offset {row.offset} came as {row.key}, and is {message.key}"
+            yield f"offset {row.offset} came as {row.key}, but is {message.key}"
         if not given.wants(message):
             yield f"offset {row.offset} came, though the filter leaves out {message.tag}"
 
@@ -128,9 +128,9 @@ def _missing(world: World, given: Given) -> Iterator[str]:
     skipped = _offsets(given.gaps)
     refused = _offsets(given.refused)
     if given.gaps and not given.allow_gaps:
-        yield f"gaps {given.gaps} were taken, and not allowed"
+        yield f"gaps {given.gaps} were skipped, which was not allowed"
     for offset in sorted(skipped & came):
-        yield f"offset {offset} came, and is in a gap"
+        yield f"offset {offset} came, but is in a reported gap"
     lost, existing = [], []
     for offset in range(given.start, min(given.next, world.end)):
         message = world.stored[offset]
@@ -140,12 +140,12 @@ def _missing(world: World, given: Given) -> Iterator[str]:
         elif offset not in came and offset not in refused and given.wants(message):
             lost.append(offset)
     if lost:
-        yield f"offsets {_told(lost)} did not come, and no word was said of them"
+        yield f"offsets {_told(lost)} did not come, and the reader did not report them"
     if existing:
-        yield f"offsets {_told(existing)} were taken for lost, and are there"
+        yield f"offsets {_told(existing)} were reported as lost, but exist"
     for start, stop in given.refused:
         if not _has_broken(world, given, start, stop):
-            yield f"offsets {start} to {stop - 1} were called broken, and are not"
+            yield f"offsets {start} to {stop - 1} were called broken, but are not"
 
 
 def _end(world: World, given: Given) -> Iterator[str]:
@@ -167,7 +167,7 @@ def _end(world: World, given: Given) -> Iterator[str]:
                 yield f"the topic may be read: {given.words}"
         case End.WAITS | End.UNAVAILABLE:
             if not is_with_master and not is_beyond:
-                yield f"{given.end.value} at {at}, and all is there: {given.words}"
+                yield f"{given.end.value} at {at}, but no message is missing: {given.words}"
         case End.BROKEN:
             if not _has_broken(world, given, at, given.stop):
                 yield f"from {at} on nothing is broken: {given.words}"

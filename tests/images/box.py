@@ -22,7 +22,7 @@ mount --rbind /dev "$root/dev"
 mount --bind /etc/hosts "$root/etc/hosts"
 mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 mount -t tmpfs -o mode=0777 work "$root/work"
-# What is called inside stands there where Debian has it, whatever PATH is here.
+# Debian's paths of the programs inside: the PATH of the host may lack their folders.
 exec chroot "$root" /usr/bin/setpriv --reuid "$user" --regid "$group" --clear-groups \
     --no-new-privs --bounding-set=-all --inh-caps=-all /usr/bin/env -i "$@"
 """

@@ -16,7 +16,7 @@ UNCHECKED = b"\1\0\0\0"
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """List the files without links, whose targets are paths of the image, not of this machine."""
+    """List the files, but no links: link targets are paths of the image, not of this machine."""
     for place, _, names in os.walk(folder):
         paths = (Path(place, name) for name in names)
         yield from (path for path in paths if stat.S_ISREG(path.lstat().st_mode))

@@ -48,7 +48,7 @@ def test_an_executor_is_started_as_spark_describes_it(
 
 def test_an_executor_that_is_not_described_whole_is_refused_by_what_is_missing() -> None:
     described = {name: text for name, text in DESCRIBED.items() if name != "SPARK_EXECUTOR_ID"}
-    with pytest.raises(entrypoint.UsageError, match=r"it sets SPARK_EXECUTOR_ID$"):
+    with pytest.raises(entrypoint.UsageError, match="lacks SPARK_EXECUTOR_ID;"):
         entrypoint.asked_for(["executor"], described)
 
 

@@ -1,8 +1,9 @@
 """
 Breaks one line of the code at a time, in a copy, and checks that tests fail.
 
-`make mutations` prints a line for each break, and exits with 1 if the tests passed with one. The
-comparison with RocketMQ's classes is left out: other tests must fail without Java.
+`make mutations` prints a line for each break, and exits with 1 if the tests pass in spite of one.
+The comparison with RocketMQ's classes is left out: the other tests must notice each break without
+Java.
 """
 
 import shutil
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox", "tests",
           "pyproject.toml"]  # fmt: skip
 PATIENCE = 10
-"""Tests may take so many times as long as with the whole code; then they count as failed."""
+"""How many times as long as with the unbroken code tests may take before they count as failed."""
 ROOMS = {"strategies": strategies, "engine": engine, "around": around, "following": following}
 
 

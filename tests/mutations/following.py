@@ -22,7 +22,7 @@ MUTATIONS = [
     # A new leader waits until it knows all live members, and then accepts no unknown one.
     (GROUP, "        if not self._is_settled:\n            return\n", ""),
     (GROUP, "(self._is_settled and not is_new)", "False"),
-    # A session lasts as long as the member was told.
+    # A session lasts as long as the coordinator has promised to the member.
     (GROUP, "now >= oldest.heard_at + self._terms.session", "now >= oldest.heard_at + self._terms.session / 2"),
     # A queue is lent only while its owner has no session, and is returned afterwards.
     (GROUP, "if owner is None or owner in self._sessions:", "if owner is None:"),
@@ -47,11 +47,11 @@ MUTATIONS = [
     (CORE, "if reading is not None and reading.life == life:", "if reading is not None:"),
     # A handler that never returns is abandoned.
     (CORE, "if reading.leave_by is not None and now >= reading.leave_by:", "if reading.leave_by is not None and now < 0:"),
-    # An answer that is heard after the session's end grants nothing, whatever a member does in an outage.
+    # An answer that arrives after the session's end grants nothing, whatever `onOutage` says.
     (CORE, "if not self.has_session(now):  #", "if not self.may_act(now):  #"),
     # A member that stops takes no queue.
     (CORE, "frozenset() if self._is_stopping else grants.queues", "grants.queues"),
-    # A queue whose position was moved begins anew, unless it must be released.
+    # If the position of a queue was moved, reading restarts, unless the queue must be released.
     (CORE, "                found.append(self._take(queue))", "                pass"),
     (CORE, "            if reading.is_leaving:\n                self._ask_at = now\n            else:\n", "            if True:\n"),
     # A transaction that comes late changes nothing, and a position moves with the data or not at all.
@@ -62,7 +62,7 @@ MUTATIONS = [
     (POSITIONS, "if transaction.read(step.group, step.queue) != step.end:", "if not step.end:"),
     (HANDLING, "                work.stored = piece.stop\n", "                pass\n"),
     (HANDLING, "if isinstance(error, MovedOnError):", "if isinstance(error, SystemError):"),
-    # Nothing that a handler does in a process stops anything else, and no process outlives its holding.
+    # Nothing that a handler does in its process stops anything else. No process outlives its grant.
     (PROCESSES, "await asyncio.wait([reading, self._ended],", "await asyncio.wait([reading],"),
     (PROCESSES, "await process.call(arguments) if work.may_act() else None", "await process.call(arguments)"),
     (PROCESSES, "        except BaseException:\n            self.kill()\n", "        except BaseException:\n"),

@@ -18,13 +18,14 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * RocketMQ's own consumer, which follows. It writes a line for each message when it has handled it.
+ * RocketMQ's own consumer as a follower. It writes a line for each message that it has handled.
  *
  * <p>Arguments: name server, topic, group, coordinator, its group, token file, name, output, and
- * "orderly" or "concurrently", or "plain" if it does not follow. SIGTERM lets it leave. A body that
- * begins with "slow" takes a while; one with "bad" fails the first time, after that while. The
- * property "poll" says how often the client looks for new queues, in ms, and "drop" how often it
- * drops one that it reads, as it does by itself after two minutes without a pull.
+ * "orderly" or "concurrently", or "plain" if it does not follow. SIGTERM lets it leave. A message
+ * whose body begins with "slow" takes a while; one whose body contains "bad" fails the first time.
+ * The property "poll" says how often the client looks for new queues, in ms. The property "drop"
+ * says how often the client drops a queue that it reads, as it does by itself after two minutes
+ * without a pull.
  */
 final class Follow {
     private static FileOutputStream out;
@@ -38,7 +39,7 @@ final class Follow {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2]);
         consumer.setNamesrvAddr(args[0]);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setMqClientApiTimeout(30_000); // a busy machine fails no test
+        consumer.setMqClientApiTimeout(30_000); // so that no test fails on a busy machine
         consumer.setAwaitTerminationMillisWhenShutdown(10_000);
         consumer.setPollNameServerInterval(Integer.getInteger("poll", 30_000));
         consumer.subscribe(args[1], "*");

@@ -1,5 +1,5 @@
 """
-Plays a page about members as it stands, in three terminals: `evenkeel run` and two members.
+Runs a page about members unchanged, in three terminals: `evenkeel run` and two members.
 
 The page's orders are numbered, so that each is counted.
 """

@@ -59,7 +59,7 @@ class Scene:
     def start_all(
         self, owners: Mapping[str, Sequence[tuple[str, str]]]
     ) -> dict[str, subprocess.Popen[bytes]]:
-        """Start members with their queues, and wait until nobody has another one's on loan."""
+        """Start members with their queues, and wait until no member has a lent queue."""
         self.coordinator.publish(owners)
         started = {name: self.start(name) for name in owners}
         settled = HeldQueues(sessions=len(owners), granted_queues=len(self.queues))
@@ -154,7 +154,7 @@ def takeovers(lines: Sequence[Line], since: float) -> dict[tuple[str, int], floa
 
 
 class Stream:
-    """Sends numbered messages for as long as it is entered."""
+    """Sends numbered messages until the block ends."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -175,9 +175,9 @@ class Stream:
 
 def check_that_a_late_commit_is_put_right(scene: Scene) -> None:
     """
-    Do what the commit of a former holder does that arrives late: set an offset back.
+    Set an offset back, as a late commit of a former holder does, and check that it is corrected.
 
-    The queue first stays with its holder, and then moves at once.
+    The first time, the queue stays with its holder. The second time, it moves at once.
     """
     scene.start_all({"a": [*BOTH["a"], ("broker-b", "0")], "b": [("broker-b", "1")]})
     scene.send(40)
@@ -215,7 +215,7 @@ def check_that_all_is_committed(scene: Scene) -> None:
 
 
 class Offsets:
-    """Watches the group's committed offsets while it is entered, and notes each that goes back."""
+    """Watches the group's committed offsets until the block ends, and notes each that decreases."""
 
     def __init__(self, scene: Scene) -> None:
         self.backwards: list[tuple[MessageQueue, int, int]] = []

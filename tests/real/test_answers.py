@@ -31,7 +31,7 @@ A_BATCH = 2000
 GROUP = "readers-of-answers"
 TIMES = Times(first_pause=0.02, longest_pause=0.1, patience=0.3)
 MOST_PULLS = 60
-"""Enough for all pulls of a case with pauses; without pauses there would be thousands."""
+"""More pulls than a case with pauses needs; without pauses there would be thousands."""
 
 
 @pytest.fixture

@@ -212,7 +212,7 @@ def test_without_a_name_server_it_says_how_to_give_one(
 
 
 def test_a_reader_that_goes_away_is_no_error(topic: str, rocketmq: RocketMq) -> None:
-    """So it is in `... tail | head -1`."""
+    """An example is `... tail | head -1`."""
     for _ in range(3):
         main(["send", topic, "x" * 70_000])
     command = [sys.executable, "-m", "mq_client", "tail", topic, "--from", "earliest"]

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 SESSION_SECONDS = 2.0
 MEMBERS = ("a", "b", "c")
 CALLS = 10_000
-"""Most calls of handlers, about. Each is slow, so that many events come in the middle of one."""
+"""About the highest number of calls. Each call is slow, so that many events come in its middle."""
 LEAST_BATCH = 4
 AT_ONCE = 100
 """Messages of one send."""
@@ -42,7 +42,7 @@ LEAST_SECONDS = 15.0
 PAGE = (ROOT / "docs" / "follower.md").read_text("utf-8")
 TABLES = (
     *re.findall(r"^```sql\n(.*?)^```", PAGE, re.S | re.M),
-    # No key: a number that is stored twice is there twice.
+    # It has no key, so a number that is stored twice has two rows.
     "CREATE TABLE numbers (number INTEGER, broker VARCHAR(255), queue_id INTEGER)",
 )
 HANDLER = """
@@ -128,7 +128,7 @@ def postgres_database() -> Iterator[Database]:
 
 
 class Trouble:
-    """Kills and freezes followers, and moves queues, until it is over."""
+    """Kills and freezes followers, and moves queues, until the block ends."""
 
     def __init__(self, followers: Followers, seed: int, count: int) -> None:
         self._batch = max(LEAST_BATCH, count // CALLS)
@@ -223,7 +223,7 @@ def test_each_message_is_stored_once_whatever_happens_to_followers(
 
 
 def send(client: Client, queues: list[MessageQueue], count: int) -> None:
-    """Send the numbers round all queues, over a while."""
+    """Send the numbers to all queues in turn, spread over some time."""
     seconds = max(LEAST_SECONDS, count / SENT_A_SECOND)
     since = time.monotonic()
     for turn, first in enumerate(range(0, count, AT_ONCE)):
@@ -236,7 +236,7 @@ def send(client: Client, queues: list[MessageQueue], count: int) -> None:
 def test_a_statement_that_has_failed_in_postgresql_stores_nothing(
     postgres_database: Database,
 ) -> None:
-    """Its commit would end well though it has rolled back, so a handler must not hide a failure."""
+    """A commit after it would roll back without an error, so a handler must not hide a failure."""
     psycopg = pytest.importorskip("psycopg")
     address = postgres_database.own.info.dsn
 

@@ -239,7 +239,7 @@ def read_topic(client: Client, topic: str) -> list[StoredMessage]:
 def test_the_page_works_as_it_stands(
     rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path, members_port: int
 ) -> None:
-    """It runs with `evenkeel run` and two followers; only the addresses differ."""
+    """The page's files run with `evenkeel run` and two followers; only the addresses differ."""
     page = (ROOT / "docs" / "follower.md").read_text("utf-8")
     manifest, handler = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0]
                          for kind in ("yaml", "python"))  # fmt: skip

@@ -349,7 +349,7 @@ def test_the_offset_of_a_time_is_that_of_the_first_message_stored_then_or_later(
 def test_a_new_message_ends_a_long_poll(
     client: blocking.Client, queue: values.MessageQueue
 ) -> None:
-    """Without it the broker would hold the pull for 15 s."""
+    """Without the message the broker would hold the pull for 15 s."""
     reader = client.read("readers", [Position(queue, 0)])
     assert not list(reader.poll(0.5))
     client.send([Message(queue.topic, b"news")], sending.To(queue))

@@ -1,7 +1,8 @@
 """
 RocketMQ's own Java consumers follow on real brokers: they join, leave, are killed and frozen.
 
-One jar, compiled for Java 8 against the newest client, runs with that and with the one of 4.9.
+One jar, compiled for Java 8 against the newest client, runs with that client and with the one of
+4.9.
 """
 
 import http.server
@@ -44,12 +45,12 @@ CLIENTS = {"5.4.0": java_follower.CLIENT,
 NEWEST = CLIENTS["5.4.0"]
 SESSION_SECONDS = 4.0
 COMMIT_SECONDS = 0.2
-"""Between commits, as in Following.java."""
+"""The time between two commits, as in Following.java."""
 JAVA_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m"]
 
 
 def compile_program(*sources: Path) -> str:
-    """Compile programs that use it; their class path without a client."""
+    """Compile programs that use the follower; return their class path, without a client."""
     follower = str(java_follower.compile_classes())
     libraries = os.pathsep.join([follower, jars.fetch_classpath(NEWEST)])
     return os.pathsep.join([str(jars.compile_sources(sources, libraries)), follower])
@@ -72,7 +73,7 @@ class Consumers(Members):
     mode: str = "concurrently"
     version: str = "5.4.0"
     options: Sequence[str] = ()
-    """For the JVM."""
+    """Options of the JVM."""
 
     def make_command(self, name: str) -> list[str]:
         classes = compile_program(HERE / "Follow.java")
@@ -108,12 +109,12 @@ def scene(client: Client, consumers: Consumers) -> Scene:
 
 
 def now() -> float:
-    """By the clock of Java's nanoTime."""
+    """Return the time, by the clock of Java's nanoTime."""
     return time.monotonic()
 
 
 UNHURRIED = pytest.mark.parametrize("session_seconds", [8.0], ids=["unhurried"])
-"""Where no session should end, however busy the machine is."""
+"""For tests in which no session may end, however busy the machine is."""
 
 
 @UNHURRIED
@@ -155,13 +156,13 @@ def test_nothing_comes_twice_when_queues_move_and_consumers_leave(
 
 
 def is_read_by_owners(lines: Sequence[Line]) -> bool:
-    """Whether both have read all queues that they own by BOTH."""
+    """Whether both members have read all queues that BOTH gives them."""
     read = {(line.member, line.broker, line.queue) for line in lines}
     return read >= {(name, owned[0][0], each) for name, owned in BOTH.items() for each in range(2)}
 
 
 def find_next(lines: Sequence[Line], broker: str, since: float) -> float | None:
-    """When a message of a broker is first handled after a moment."""
+    """Find when a message of a broker is first handled after `since`."""
     times = [line.at for line in lines if line.broker == broker and line.at > since]
     return min(times, default=None)
 
@@ -170,7 +171,7 @@ def find_next(lines: Sequence[Line], broker: str, since: float) -> float | None:
 def test_calls_that_are_running_finish_before_their_queue_moves(
     scene: Scene, client: Client
 ) -> None:
-    """One of them fails: its message comes again from the retry topic, and nothing else does."""
+    """One of the calls fails: only its message comes again, from the retry topic."""
     scene.start_all(BOTH)
     with Stream(scene):
         scene.wait_for(is_read_by_owners)
@@ -236,12 +237,12 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
             time.sleep(SESSION_SECONDS)
             frozen.send_signal(signal.SIGCONT)
             thawed_at = now()
-            scene.wait_for(  # it gets its queues back
+            scene.wait_for(  # the thawed member gets its queues back
                 lambda lines: max(line.at for line in read_by(lines, "b")) > thawed_at + 0.5
             )
         lines = scene.wait_for_all()
-    # The client gives its bytes to another thread after the last look at the clock. So the one
-    # commit that was under way may come late, and the holder puts it right.
+    # After the last look at the clock, the client gives its bytes to another thread. So one commit
+    # that was in flight may come late, and the holder of the queue corrects it.
     for queue, _, offset in offsets.backwards:
         handled = [line.offset for line in members.by_queue(read_by(lines, "b"))[queue.broker,
                    queue.id] if line.at < frozen_at + SESSION_SECONDS]  # fmt: skip
@@ -270,7 +271,7 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
 def test_plain_consumers_are_replaced_by_members_and_no_queue_is_left_out(
     scene: Scene, consumers: Consumers, are_together: bool
 ) -> None:
-    """See docs/moving.md."""
+    """This is the migration of docs/moving.md."""
     scene.coordinator.publish(BOTH)
     consumers.mode = "plain"
     old = {name: scene.start(name) for name in ("old-a", "old-b")}
@@ -294,13 +295,13 @@ def test_plain_consumers_are_replaced_by_members_and_no_queue_is_left_out(
             )
         )
     scene.wait_for_all()
-    # The plain ones read twice among themselves, when the second one joins.
+    # The plain consumers read messages twice when the second one joins: these do not count.
     again = [line for line in scene.twice() if line.member not in old]
     log.info("together: %s, %d of %d again", are_together, len(again), scene.sent)
     if not are_together:
         numbers = [line.number for line in scene.lines() if line.member not in old]
         assert len(numbers) == len(set(numbers))
-        # The plain ones send their last commits without waiting for answers, so some may be lost.
+        # Plain consumers send their last commits without waiting for answers: some may be lost.
         for queue, lines in members.by_queue(again).items():
             (offset,) = [committed[each] for each in scene.queues if each[1:] == queue]
             assert min(line.offset for line in lines) >= offset
@@ -355,7 +356,7 @@ def test_nothing_comes_twice_when_the_client_drops_a_queue_by_itself(
 
 
 def find_lent(lines: Sequence[Line], since: float) -> float | None:
-    """When `a` first reads what `b` owns, after a moment."""
+    """Find when `a` first reads a queue that `b` owns, after `since`."""
     return find_next(read_by(lines, "a"), "broker-b", since)
 
 
@@ -381,12 +382,12 @@ def test_a_consumer_stops_at_the_end_of_its_session_while_the_coordinator_is_awa
 
 @pytest.mark.parametrize("version", CLIENTS)
 def test_the_rules_that_need_no_broker(version: str) -> None:
-    """See Checks.java."""
+    """Checks.java has the checks."""
     assert "all checks passed" in run_check(version, "Checks")
 
 
 def run_check(version: str, name: str, *more: str | Path) -> str:
-    """Run a program of the jar's own tests; what it says."""
+    """Run a program of the jar's own tests; return what it prints."""
     classes = compile_program(*sorted((ROOT / "clients/java/src/test/java").rglob("*.java")))
     libraries = os.pathsep.join([classes, jars.fetch_classpath(CLIENTS[version])])
     command = [str(jars.find_java()), *JAVA_OPTIONS, "-cp", libraries]
@@ -398,7 +399,7 @@ def run_check(version: str, name: str, *more: str | Path) -> str:
 
 
 class OneAnswer(http.server.BaseHTTPRequestHandler):
-    """A coordinator that grants one queue, and keeps what it was asked."""
+    """A coordinator that grants one queue, and records the requests."""
 
     asked: ClassVar[list[tuple[str, str, str | None, bytes]]] = []
 
@@ -423,7 +424,7 @@ class OneAnswer(http.server.BaseHTTPRequestHandler):
         self.asked.append((self.command, self.path, self.headers["Authorization"], body))
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def test_a_coordinator_is_asked_over_tls_if_its_certificate_is_trusted(tmp_path: Path) -> None:
@@ -461,7 +462,7 @@ def test_a_coordinator_is_asked_over_tls_if_its_certificate_is_trusted(tmp_path:
 def test_the_page_works_as_it_stands(
     rocketmq: rocketmq.RocketMq, client: Client, tmp_path: Path, members_port: int
 ) -> None:
-    """With `evenkeel run` and two consumers, but for addresses that are free here."""
+    """The pages' files run with `evenkeel run` and two consumers; addresses and names differ."""
     docs = ROOT / "docs"
     (program,) = re.findall(r"```java\n(.*?)```", (docs / "java.md").read_text("utf-8"), re.DOTALL)
     (manifest, *_) = re.findall(
@@ -479,7 +480,7 @@ def test_the_page_works_as_it_stands(
         manifest = manifest.replace(given, here)
     (tmp_path / "Billing.java").write_text(program)
     rocketmq.create_topics({"java-orders": 2})
-    # A new group would begin behind what is sent before its client's first look at a queue.
+    # Without a commit, the client of a new group would skip what is sent before its first look.
     client.commit("java-billing", dict.fromkeys(client.list_offsets("java-orders"), 0))
     libraries = os.pathsep.join(
         [compile_program(tmp_path / "Billing.java"), jars.fetch_classpath(NEWEST)]

@@ -277,7 +277,7 @@ def test_a_lock_outlives_the_member_that_took_it(
 
 
 def test_a_lock_ends_by_itself_unless_it_is_taken_again() -> None:
-    """By default it ends after a minute."""
+    """By default a lock ends after a minute."""
     short = [f"-Drocketmq.broker.rebalance.lockMaxLiveTime={LOCK_SECONDS * 1000:.0f}"]
     with (
         rocketmq.run(brokers=1, java_options=short) as mq,

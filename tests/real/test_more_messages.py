@@ -276,7 +276,7 @@ def test_a_message_sent_one_way_by_asyncio_arrives(
 def test_an_sql_filter_that_does_not_parse_is_an_error(
     client: blocking.Client, queue: MessageQueue, text: str
 ) -> None:
-    """A broker would treat it as "everything"."""
+    """A broker would treat such a filter as "everything"."""
     client.send([Message(queue.topic, b"x", properties={"amount": "5"})], To(queue))
     position = Position(queue, 0, wanted=filters.match_sql(text))
     with pytest.raises(errors.SubscriptionError, match=queue.topic):
@@ -304,7 +304,7 @@ class OnIPv6:
 
     @property
     def address(self) -> str:
-        found: str = super().address  # type: ignore[misc]  # of the class that stands behind
+        found: str = super().address  # type: ignore[misc]  # the server class has it
         return found.replace("127.0.0.1", IPV6)
 
     def make_properties(self) -> dict[str, str]:

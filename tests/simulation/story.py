@@ -1,5 +1,5 @@
 """
-Draws a story from a seed: faults and changes, each with its time, which can be left out.
+Draws a story from a seed: faults and changes, each with its time. Each of them can be left out.
 
 A story that fails is shortened: events are left out, one by one, as long as it still fails.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from contract.kinds.groups import OnOutage
 
 TROUBLE_SECONDS = 90.0
-"""Events happen until then. After that, nothing is lost, late or stopped."""
+"""Events happen until this time. After it, nothing is lost, late or stopped."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Publish:
 
 @dataclass(frozen=True)
 class Freeze:
-    """A process stands still for a while, and then wakes up."""
+    """A process is frozen for a while, and then thawed."""
 
     at: float
     member: int

@@ -119,7 +119,7 @@ class Process:
         self.wakes_at: float | None = None
         self.held: frozenset[int] = frozenset()
         self.handling: dict[int, tuple[str, float]] = {}
-        """Queues whose handler works, with the session and the start by the member's clock."""
+        """Queues whose handler runs: its session, and its start by the member's clock."""
         self.stored: dict[tuple[int, int], int] = {}
         """The position in the database by queue and life, as this process knows it."""
 
@@ -131,7 +131,7 @@ class Process:
         return not self.is_dead and queue in self.held and self.core.may_act(self.clock(now))
 
     def has_session_for(self, queue: int, now: float) -> bool:
-        """Whether it holds this queue in a session that lasts."""
+        """Whether the process holds this queue in a session that has not ended."""
         is_in = not self.is_dead and queue in self.held
         return is_in and self.core.has_session(self.clock(now))
 
@@ -197,7 +197,7 @@ class Process:
         return self.core.note_begin(queue, life, found, now)
 
     def _finish(self, queue: int, life: int, stop: int, now: float) -> list[Any]:
-        """End the handler's transaction, though the queue may be somebody else's by now."""
+        """End the handler's transaction, although another member may hold the queue by now."""
         self.handling.pop(queue, None)
         if self.world.database.get(queue, 0) != self.stored[queue, life]:
             return self.core.note_moved_on(queue, life, now)
@@ -208,7 +208,7 @@ class Process:
         """Check that a handler is abandoned only with its session, or after its time limit."""
         session, since = self.handling.pop(queue, ("", 0.0))
         if session == self.core.session and now - since < TERMS.drain - 1e-6:
-            raise BrokenPromiseError(f"member {self.name} lets go of {queue} with work in flight")
+            raise BrokenPromiseError(f"member {self.name} releases {queue} with work in flight")
 
 
 class World:
@@ -352,7 +352,7 @@ class World:
             self._publish(self.epoch)
 
     def say_leave(self, process: Process) -> None:
-        """Carry to the leader that a member leaves."""
+        """Tell the leader that a member leaves, unless the message is lost."""
         if not self._is_lost(process):
             session = process.core.session
             self.later(self._delay(), partial(self._leave, process.name, session))
@@ -403,8 +403,8 @@ class World:
     def check_taken(self, process: Process, taken: frozenset[int]) -> None:
         """Check that no two members act on the same queue."""
         self.takes += len(taken)
-        # A member that keeps reading without a coordinator may meet another one. One whose session
-        # lasts never does, and nobody does while only leaders change.
+        # Without a coordinator, a member that keeps reading may act on a queue of another one. That
+        # must not happen while its session lasts, or if only leaders change.
         keeps_reading = self.story.on_outage is OnOutage.KEEP_READING
         is_lenient = keeps_reading and not self.story.only_leaders_change
         for queue in taken:

@@ -73,7 +73,7 @@ NOUNS = split_words("""
 ALSO_VERBS = split_words("""
     group head name number place queue slot topic zone
 """)
-"""Words that are verbs if another word follows, as in `group_queues`, and nouns alone."""
+"""Words that are verbs if another word follows, as in `group_queues`, and nouns otherwise."""
 
 
 class Function(NamedTuple):
@@ -112,7 +112,7 @@ def find_functions(packages: Iterable[str]) -> Iterator[Function]:
 
 
 def find_fault(function: Function) -> str | None:
-    """Say why a function's name is bad; None if it begins with a verb, or need not."""
+    """Say why a function's name is bad; None if it begins with a verb, or does not have to."""
     name = function.name.strip("_")
     if function.is_property or function.name.startswith("__") or name in FOREIGN:
         return None

@@ -1,1 +1,1 @@
-"""Programs that play a script on somebody else's assignor."""
+"""Programs that play a script on the assignors of other projects."""

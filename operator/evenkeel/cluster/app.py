@@ -38,7 +38,10 @@ END_SECONDS = 20.0
 FAILED = 1
 KEPT_SECONDS = 0.1
 BORN_AT_ONCE = 20_000
-"""Allocations between two garbage collections. Few are needed: most objects are short-lived."""
+"""
+Allocations between two garbage collections. Few collections are needed, because most objects are
+short-lived.
+"""
 LEASE = "evenkeel-operator"
 
 
@@ -65,7 +68,7 @@ class Options:
     lease_namespace: str | None = None
     """Default: the namespace of the operator's own pod."""
     restarts_at_once: int = restart_turns.AT_ONCE
-    """How many drivers may restart at a time if no user has asked for it, as in an upgrade."""
+    """How many drivers may restart at a time if no user asked for a restart, as in an upgrade."""
     terms: LeaderTerms = LeaderTerms()  # noqa: RUF009 it is frozen
     allowed: Sequence[str] = ()
     """Patterns of name servers that Topics may name; if empty, any name server is allowed."""
@@ -163,7 +166,7 @@ def _find_place(members: MembersOptions | None, namespace: str) -> Place | None:
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
-    """Cancel a task and wait for it; an earlier error is raised."""
+    """Cancel a task and wait for its end. If the task has already failed, raise its error."""
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -194,7 +197,7 @@ def _end_by_force(seconds: float) -> None:
 async def _lead(lease: LeaderLease, operator: Operator, resync: Resync) -> None:
     await resync.begin()
     gc.collect()
-    gc.freeze()  # the collector would visit all cached objects each time
+    gc.freeze()  # otherwise the collector would visit all cached objects each time
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(resync.run())
         tasks.create_task(lease.keep(operator.begin, operator.end))
@@ -206,7 +209,7 @@ def _build_settings(options: Options) -> kopf.OperatorSettings:
     kopf_watches.be_patient(settings)
     settings.scanning.disabled = bool(options.namespaces)  # scanning needs cluster-wide rights
     settings.watching.chunk_size = A_PAGE  # otherwise all pods of a cluster are in memory at once
-    settings.queueing.idle_timeout = KEPT_SECONDS  # and kopf keeps them for this time
+    settings.queueing.idle_timeout = KEPT_SECONDS  # kopf keeps each object for this time
     settings.watching.label_selectors["", "v1", "configmaps"] = GROUP_LABEL
     return settings
 

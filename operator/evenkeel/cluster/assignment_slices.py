@@ -1,9 +1,9 @@
 """
 Splits assignments that are too long for a status into ConfigMaps. Pure.
 
-The status then names these ConfigMaps, the slices, which never change. The name of a slice contains
-the epoch and a hash of its content, so that two contents never have the same name, even after a
-crash.
+The status then names these ConfigMaps, which are called slices. A slice never changes. Its name
+contains the epoch and a hash of its content, so that two contents never have the same name, even
+after a crash.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ def name_slices(status: GroupStatus, slices: Iterable[Document]) -> GroupStatus:
 def join_slices(
     group: ConsumerGroup, find: Callable[[Key], list[Assigned] | None]
 ) -> ConsumerGroup:
-    """Add the assignments of all slices to a group's status. None if a slice is missing."""
+    """Add the assignments of all slices to a group's status. If a slice is missing, add none."""
     if not group.status.slices:
         return group
     assignments: list[Assigned] = []

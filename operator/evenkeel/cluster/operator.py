@@ -31,7 +31,9 @@ log = logging.getLogger("evenkeel")
 TOLD = frozenset(
     each.value for each in (Denial.ANOTHER_POD, Denial.NOT_SELECTED, Refusal.RELEASE_OVERDUE)
 )
-"""Refusals that somebody must do something about, and that only pods of the namespace get."""
+"""
+Refusals about which a user must do something. Only pods of the group's namespace can cause them.
+"""
 
 
 class Operator:
@@ -83,7 +85,11 @@ class Operator:
             self.kinds.append(zones)
         self._selectors = PodSelectors()
         self._pods: dict[Key, Pod] = {}
-        """Each pod as it was last seen, to find its groups after it is gone, and what is new."""
+        """
+        The last seen version of each pod.
+
+        It shows the groups of a deleted pod, and what is new in the next version.
+        """
 
     async def begin(self) -> None:
         """Begin to reconcile."""
@@ -119,7 +125,7 @@ class Operator:
             self.loop.group_changed(key)
 
     async def _serve_members(self, place: Place) -> None:
-        """Serve members; a defect there must not end the lead."""
+        """Serve members. If serving fails by a defect, this process still leads."""
         assert self.world.coordination is not None
         reviews = TokenReviews(self._review_token)
         door = PodDoor(reviews, self.cache.groups.get, self.cache.pods.get)
@@ -134,7 +140,7 @@ class Operator:
             await reviews.close()
 
     def _note_refusal(self, group: Key, refusal: MemberRefusal) -> None:
-        """Count a refusal, and tell of it where the token shows whose request it is."""
+        """Count a refusal. Write an Event if its reason is in `TOLD`."""
         self.member_metrics.count_refusal(group, refusal.reason)
         found = self.cache.groups.get(group) if refusal.reason in TOLD else None
         if found is not None:
@@ -145,14 +151,17 @@ class Operator:
         self.member_metrics.count_silence(group)
         found = self.cache.groups.get(group)
         if found is not None:
-            text = f"{member} says nothing: its session is over, and others read its queues"
+            text = (
+                f"{member} sends no requests: its session has ended, and other members read its "
+                "queues"
+            )
             self.world.event_writer.announce(found, Notice("MemberSilent", text, is_warning=True))
 
     async def _review_token(self, review: Document) -> Document:
         return await self._api.ask_unfenced(ApiRequest("POST", token_reviews.PATH, review))
 
     def _coordinate(self, key: Key) -> None:
-        """Let the members of a group, if it has any, follow its newest assignment."""
+        """Pass the newest assignment to the coordinator, if the group has members."""
         coordination = self.world.coordination
         if coordination is None:
             return
@@ -199,10 +208,11 @@ class Operator:
 
     def _note_end(self, group: Key, before: Pod, pod: Pod) -> None:
         """
-        Tell the coordination once that the pod, or all its containers, have ended.
+        Report once to the coordination that the pod, or all its containers, have ended.
 
-        That a pod's object is gone says nothing: it may have been deleted by force, and its process
-        may live on. One that has ended says so before its object goes.
+        A deleted object does not show that the pod has ended: the object may have been deleted by
+        force while its process still runs. If a pod ends, its status shows that before its object
+        is deleted.
         """
         coordination = self.world.coordination
         if coordination is None:

@@ -90,15 +90,15 @@ class ClusterWorld:
         self.group_written: Callable[[Key], None] = lambda key: None
         self.fence = Fence()
         self.coordination: Coordination | None = None
-        """Only while this process leads, and only if it serves members."""
+        """None unless this process leads and serves members."""
         self.why_unseen: Callable[[str], str | None] = lambda namespace: None
 
     def find_topic(self, key: Key) -> Topic | None:
-        """Find a topic; None if it is gone."""
+        """Find a topic; None if it does not exist."""
         return self._cache.topics.get(key)
 
     def find_group(self, key: Key) -> ConsumerGroup | None:
-        """Find a group; None if it is gone."""
+        """Find a group; None if it does not exist."""
         return self._cache.find_group(key)
 
     def list_groups(self) -> Iterable[ConsumerGroup]:
@@ -132,12 +132,12 @@ class ClusterWorld:
         return None if self.coordination is None else self.coordination.list_client_ids(key)
 
     def find_held(self, key: Key) -> HeldQueues | None:
-        """Find where the queues of a group with members are."""
+        """Count the granted and waiting queues of a group with members."""
         return None if self.coordination is None else self.coordination.find_held(key)
 
     def _describe_member(self, group: ConsumerGroup, name: str, since: datetime) -> LiveMember:
         pod = self._cache.pods.get(group.find_key(name))
-        if pod is None:  # it is gone, and its session is not over yet
+        if pod is None:  # the pod was deleted, but its session has not ended yet
             return LiveMember(name, since)
         return LiveMember(name, since, self._cache.find_zone(pod.node) or "", pod.owner)
 
@@ -167,7 +167,7 @@ class ClusterWorld:
         )
 
     def _find_identity(self, group: ConsumerGroup) -> _DriverIdentity:
-        """Find the identity that the driver must have after its restart; it is cached."""
+        """Find the identity that the driver must have after its restart. The identity is cached."""
         if not (self._image or (group.spec.job and group.spec.job.image)):
             raise ManifestError(
                 f"{group}: set spec.job.image, because the operator was started without --image"
@@ -212,7 +212,7 @@ class ClusterWorld:
             await self._api.delete(paths.build_path(paths.PODS, key), uid, grace_seconds)
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """If the driver's Lease has expired, remove the driver by force: its state is unknown."""
+        """Remove a driver whose state is unknown by force, if its Lease has expired."""
         key = _find_driver_key(group)
         pod = self._cache.pods.get(key)
         if pod is not None and await self._expiry.take_back(group, pod.uid):

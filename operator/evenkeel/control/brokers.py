@@ -37,7 +37,7 @@ class Trust:
     """Which certificates to trust in TLS connections."""
 
     authorities: str | None = None
-    """Certificates in PEM; None for those of the system."""
+    """Certificates in PEM; None to trust the certificates of the system."""
     anybody: bool = False
 
     def context(self) -> ssl.SSLContext:
@@ -87,7 +87,7 @@ class Brokers:
         self, cluster: ClusterAddress, topic: str
     ) -> list[BrokerQueues] | ReadFailure:
         """Fetch the route of a topic. If it cannot be read, return the reason."""
-        silent = errors.NoNameServerError(f"no name server has answered for {ANSWER_SECONDS:g} s")
+        silent = errors.NoNameServerError(f"no name server answered within {ANSWER_SECONDS:g} s")
         try:
             route = await _wait(self._client(cluster).find_route(topic, max_age=0), silent)
         except errors.TopicUnknownError as error:
@@ -146,7 +146,7 @@ class Brokers:
         return found.client
 
     def _close_idle(self) -> None:
-        """Close idle clients. No request takes as long as the idle time, so none is in flight."""
+        """Close idle clients. Requests time out before a client is idle, so none is in flight."""
         before = self._clock() - IDLE_SECONDS
         for cluster in [key for key, each in self._clients.items() if each.used_at < before]:
             closing = asyncio.create_task(self._clients.pop(cluster).client.close())
@@ -165,7 +165,7 @@ async def _wait(answer: Awaitable[Value], silent: errors.MqError) -> Value:
 
 def _build_timeout_error() -> errors.MqError:
     return errors.NoBrokerError(
-        f"name servers and brokers have not all answered for {ANSWER_SECONDS:g} s"
+        f"some name servers or brokers did not answer within {ANSWER_SECONDS:g} s"
     )
 
 

@@ -14,7 +14,7 @@ _STATUS = {True: ConditionStatus.TRUE, False: ConditionStatus.FALSE, None: Condi
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The new state of a condition. `holds` is None if it is unknown whether it holds."""
+    """The new state of a condition. `holds` is None if the state is unknown."""
 
     type: ConditionType
     holds: bool | None
@@ -25,7 +25,7 @@ class Finding:
 def merge(
     old: Iterable[Condition], found: Iterable[Finding], generation: int, now: datetime
 ) -> list[Condition]:
-    """Make conditions from findings. If a status is unchanged, so is its transition time."""
+    """Make conditions from findings. The transition time changes only if the status changes."""
     known = {each.type: each for each in old}
     return [_write(each, known.get(each.type), generation, now) for each in found]
 

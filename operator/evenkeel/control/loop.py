@@ -44,7 +44,10 @@ MOST_DEBOUNCE_SECONDS = 2.0
 LEAST_SECONDS = 0.1
 """Minimum time between two reconciles without a change."""
 WAITING = WorkPace(at_once=256)
-"""For work that waits for RocketMQ. It is high, so that a slow cluster does not delay others."""
+"""
+The pace of work that waits for RocketMQ. `at_once` is high, so that a slow cluster does not delay
+other clusters.
+"""
 
 
 def _read_clock() -> datetime:
@@ -86,7 +89,7 @@ class Loop:
         self.moved = MoveCounts()
         self._topic_notes: dict[Key, _TopicNotes] = {}
         self._settled: dict[Key, GroupView] = {}
-        """The last view of each group for which nothing is to do until something changes."""
+        """The last view of each group that needs no action until something changes."""
         self._users = TopicUsers()
 
     def topic_changed(self, key: Key) -> None:
@@ -103,7 +106,7 @@ class Loop:
             self._topics.touch(key)
         elif (
             known.spec != topic.spec
-        ):  # otherwise only the status has changed, which this loop has written
+        ):  # otherwise only the status has changed, because this loop has written it
             known.spec = topic.spec
             self._topics.touch(key)
         for user in self._users.list_groups(key):
@@ -179,7 +182,7 @@ class Loop:
                 cluster, self._build_wish(topic, spec, notes.quiet)
             )
         else:
-            notes.quiet = Quiet()  # messages may arrive in its queues in the meantime
+            notes.quiet = Quiet()  # until the next step, messages may arrive unnoticed
         return Sight(await self._brokers.fetch_route(cluster, topic.topic), outcome, conflict)
 
     def _build_wish(self, topic: Topic, spec: Provision, quiet: Quiet) -> TopicWish:
@@ -192,7 +195,11 @@ class Loop:
         return TopicWish(topic.topic, goal, list_readers, quiet, refuse)
 
     def _find_rest(self, key: Key) -> float | None:
-        """Return after how many seconds to look again, if the last view needs no action."""
+        """
+        Return after how many seconds to look again if the last view is valid and needs no action.
+
+        None means that the group must be reconciled now.
+        """
         group, last = self._world.find_group(key), self._settled.get(key)
         if (
             group is None
@@ -226,7 +233,7 @@ class Loop:
         return min([_choose_interval(group), *(each for each in soon if each is not None)])
 
     def _note_moves(self, group: ConsumerGroup, decision: group_status.GroupDecision) -> None:
-        """Count the moves if the status was written. After a write conflict it was not."""
+        """Count the moves if the status was written. A write conflict prevents that."""
         written = self._world.find_group(group.head.key)
         is_published = written is not None and written.status.moved == decision.status.moved
         if decision.plan and is_published and decision.status.moved > group.status.moved:

@@ -1,8 +1,9 @@
 """
-Prometheus metrics of topics and groups, which are made at each scrape.
+Prometheus metrics of topics and groups. They are made at each scrape.
 
-So if an object is deleted, its series disappear. The figures of an object are computed once and
-cached until it changes. Metrics are yielded one by one, so that other tasks can run in between.
+So if an object is deleted, its series disappear. The figures of a group are computed once and
+cached until the group changes. Metrics are yielded one by one, so that other tasks can run in
+between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -228,7 +229,7 @@ def _read_figures(group: ConsumerGroup) -> Figures:
 
 
 def _list_owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:
-    """List the numbers of a consumer's queues. A consumer without queues has one row with 0."""
+    """Count a consumer's queues by topic and broker. Without queues, yield one row with 0."""
     if not assigned.queues:
         yield (assigned.consumer, "", "", ""), 0
     for part in assigned.queues:
@@ -243,7 +244,7 @@ def _count_unowned(status: GroupStatus, owned: float) -> float:
     if assigned is None or assigned.reason == ConditionReason.NOT_RUNNING:
         return 0
     if not planning.is_whole(status):
-        return 0  # unknown, because the slices are not read yet
+        return 0  # the number is unknown, because the slices are not read yet
     return max(0, status.queues - owned)  # with Broadcasting each queue has several owners
 
 

@@ -1,5 +1,5 @@
 """
-Finds objects that would do the same work at the brokers, and decides which of them may. Pure.
+Finds objects that would do the same work at the brokers, and decides which of them may do it. Pure.
 
 The claims of an object are in its status. The first object to claim a topic wins. An object that
 names the topic later must wait, even if it is older. If neither object has a claim yet, the older
@@ -40,7 +40,7 @@ class Rivals(Generic[Value]):
         self._claims: dict[Key, Claim] = {}
 
     def note_change(self, key: Key, found: Value | None) -> set[Key]:
-        """Note that an object has changed or is gone. Return the others that this may affect."""
+        """Note a change or deletion of an object. Return the other objects that it may affect."""
         concerned: set[Key] = set()
         old, new = self._claims.pop(key, None), self._claim(found) if found is not None else None
         if old is not None:
@@ -146,7 +146,7 @@ def _claim(place: TopicKey, held: Iterable[TopicKey], rival: Conflict | None) ->
 
 
 def _is_first(one: Value, other: Value, shared: frozenset[str], topic: str) -> bool:
-    """Whether the first of two objects has the better claim to a shared topic."""
+    """Whether `one` has a better claim to a shared topic than `other`."""
     place = TopicKey(topic, shared)
     has_one, has_other = (
         any(place.is_also(it) for it in _list_held(each)) for each in (one, other)

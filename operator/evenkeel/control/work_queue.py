@@ -2,8 +2,9 @@
 A queue of keys to work on. One task at a time works on a key, and no key delays another one.
 
 The first `touch` of an idle key starts its work at once. Touches within `debounce` after the last
-work are combined. Failed work is retried with growing pauses. Work that exceeds its time limit has
-failed. Work returns after how many seconds it must be repeated; a touch repeats it earlier.
+work are combined. Failed work is retried with growing pauses. Work that exceeds its time limit
+counts as failed. The work returns after how many seconds it must be repeated. A touch repeats it
+earlier.
 
 Repeats are cheap: `rests` first checks whether there is anything to do. Repeats are due on whole
 seconds, so that the process wakes up once for many keys.
@@ -51,7 +52,7 @@ class _State:
     was_touched: bool = False
     failures: int = 0
     waiting_since: float | None = None
-    """When the work is due, perhaps in the past. None if none is due, or after it has begun."""
+    """When the next work is due, perhaps in the past. None if no work is due or it has begun."""
 
 
 @dataclass(slots=True)
@@ -99,7 +100,7 @@ class WorkQueue(Generic[K]):
         self._schedule(key, state, due)
 
     def forget(self, key: K) -> None:
-        """Drop a key whose object is gone."""
+        """Drop a key whose object was deleted."""
         state = self._states.pop(key, None)
         if state is not None and state.timer is not None:
             state.timer.cancel()

@@ -22,10 +22,10 @@ class World(Protocol):
     """Objects, pods and drivers."""
 
     def find_topic(self, key: Key) -> Topic | None:
-        """Find a topic; None if it is gone."""
+        """Find a topic; None if it does not exist."""
 
     def find_group(self, key: Key) -> ConsumerGroup | None:
-        """Find a group; None if it is gone."""
+        """Find a group; None if it does not exist."""
 
     def list_groups(self) -> Iterable[ConsumerGroup]:
         """List all groups."""
@@ -37,13 +37,13 @@ class World(Protocol):
         """List the pods that `podSelector` selects, or the members; None if they are unknown."""
 
     def list_live(self, group: ConsumerGroup) -> Sequence[LiveMember] | None:
-        """List the members that have a session; None as long as that is unknown."""
+        """List the members that have a session; None while the sessions are unknown."""
 
     def list_client_ids(self, key: Key) -> frozenset[str] | None:
         """List the ids by which brokers may know a group's members; None if that is unknown."""
 
     def find_held(self, key: Key) -> HeldQueues | None:
-        """Find where the queues of a group with members are; None if that is unknown."""
+        """Count the granted and waiting queues of a group with members; None if unknown."""
 
     def observe_driver(self, key: Key) -> DriverSeen:
         """Observe the driver of a group's job."""
@@ -55,7 +55,7 @@ class World(Protocol):
         """Find the address and the credentials of a topic's cluster."""
 
     def refuse_unless_leading(self) -> None:
-        """Raise if another replica may lead. Brokers do not check this, as an API server does."""
+        """Raise if another replica may lead. Brokers do not check this, but API servers do."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed in the meantime."""

@@ -1,8 +1,8 @@
 """
-Locks that prevent two `evenkeel run` from using the same state folder or the same file.
+Locks that prevent two processes of `evenkeel run` from using the same state folder or file.
 
-Both would start drivers for the same groups, so all messages would be read twice. However a process
-ends, the kernel releases its locks.
+Both would start drivers for the same groups, so all messages would be read twice. The kernel
+releases the locks of a process, however the process ends.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ class NotAloneError(EvenkeelError):
 
 @contextlib.contextmanager
 def hold_locks(file: Path, folder: Path) -> Iterator[None]:
-    """Hold both locks while the block runs. If one is taken, the error names the other process."""
+    """Hold both locks while the block runs. The error names a process that already holds one."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         _hold_lock(
@@ -34,7 +34,7 @@ def hold_locks(file: Path, folder: Path) -> Iterator[None]:
 
 
 def _find_lock(file: Path) -> Path:
-    """Find the path of a file's lock. It is not in the file's folder, which may be read-only."""
+    """Find the path of a file's lock, outside the file's folder, which may be read-only."""
     name = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()[:16]
     return Path(tempfile.gettempdir(), f"evenkeel-run-{name}.lock")
 

@@ -1,4 +1,4 @@
-"""`evenkeel run -f FILE`: the same control loop as in a cluster, for a file and processes."""
+"""`evenkeel run -f FILE`: runs the same control loop as in a cluster, for a file and processes."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ async def run_world(
     with hold_locks(file, folder):
         async with _start(FileWorld(file, folder, screen.hear), screen) as world:
             listening = None
-            if world.coordination.needed.is_set():  # a port that is taken ends the run at once
+            if world.coordination.needed.is_set():  # if the port is taken, the run ends at once
                 listening = server.open_port(members_port)
             serving = asyncio.create_task(
                 _serve_members(world, folder, screen, members_port, listening)
@@ -77,13 +77,13 @@ async def _serve_members(
     """Wait until a group has `spec.consumers.members`, then answer members."""
     await world.coordination.needed.wait()
     token = folder / TOKEN
-    if not token.exists():  # members that still run know the token of the last run
+    if not token.exists():  # members that still run use the token of the last run
         driver.write_private(token, secrets.token_urlsafe())
     try:
         listening = listening or server.open_port(port)
         door = TokenDoor(token.read_text())
         async with server.serve(world.coordination, door, listening) as opened:
-            screen.say(f"members: ask http://127.0.0.1:{opened}, with the token in {token}")
+            screen.say(f"members ask http://127.0.0.1:{opened}, with the token in {token}")
             await asyncio.Event().wait()
     except EvenkeelError as error:
         log.error("%s", error)

@@ -80,7 +80,7 @@ class EmbeddedDriver:
         return self.folder / "log"
 
     def choose_executor_count(self, executors: int) -> int:
-        """Choose the number of workers: as before if that is enough, otherwise with spares."""
+        """Return the current number of workers if it is enough, otherwise a number with spares."""
         return self.workers if executors <= self.workers else executors + SPARE
 
     async def start(self, job: JobFile, identity: str) -> None:
@@ -189,7 +189,7 @@ def build_settings(executor: Process, workers: int) -> dict[str, str]:
 
 
 def refuse_if_missing() -> None:
-    """Raise an error if a required tool is missing. It tells how to install the tool."""
+    """Raise an error if a required tool is missing. The error tells how to install the tool."""
     if importlib.util.find_spec("pyspark") is None:
         raise MissingToolError("jobs need PySpark: in Evenkeel's checkout, pip install '.[spark]'")
     home = os.environ.get("JAVA_HOME")

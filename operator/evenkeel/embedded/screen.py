@@ -25,7 +25,7 @@ REFRESHES_A_SECOND = 4
 
 
 class Screen:
-    """Shows a live picture on a terminal, or one line for each notice elsewhere."""
+    """Shows a live picture on a terminal. Without a terminal, it prints a line for each notice."""
 
     def __init__(self, console: Console | None = None) -> None:
         """Prepare the output."""

@@ -64,7 +64,7 @@ class FileWorld:
         self._kept = _read_status(folder / "status.json")
 
     def attach(self, loop: Loop) -> None:
-        """Read the file, and from now on report changes to this loop."""
+        """Read the file. From now on, report changes to this loop."""
         self._loop = loop
         self._read_file()
 
@@ -78,11 +78,11 @@ class FileWorld:
             each.look()
 
     def find_topic(self, key: Key) -> Topic | None:
-        """Find a topic; None if it is gone."""
+        """Find a topic; None if it does not exist."""
         return self._objects.topics.get(key)
 
     def find_group(self, key: Key) -> ConsumerGroup | None:
-        """Find a group; None if it is gone."""
+        """Find a group; None if it does not exist."""
         return self._objects.groups.get(key)
 
     def list_groups(self) -> Iterable[ConsumerGroup]:
@@ -94,7 +94,7 @@ class FileWorld:
         return None
 
     def list_pods(self, group: ConsumerGroup) -> Sequence[Member] | None:
-        """List no pods: there are none here."""
+        """Return None, because there are no pods without Kubernetes."""
         return None
 
     def list_live(self, group: ConsumerGroup) -> Sequence[LiveMember] | None:
@@ -107,7 +107,7 @@ class FileWorld:
         return self.coordination.list_client_ids(key)
 
     def find_held(self, key: Key) -> HeldQueues | None:
-        """Find where the queues of a group with members are."""
+        """Count the granted and waiting queues of a group with members."""
         return self.coordination.find_held(key)
 
     def observe_driver(self, key: Key) -> DriverSeen:
@@ -219,7 +219,9 @@ class FileWorld:
         job = group.spec.job
         assert job is not None
         if job.checkpoint.url is None:
-            raise ManifestError(f"{group}: claims need Kubernetes; set spec.job.checkpoint.url")
+            raise ManifestError(
+                f"{group}: persistentVolumeClaim needs Kubernetes; set spec.job.checkpoint.url"
+            )
         topics = self._objects.topics
         places = Places(
             str(folder / names.ASSIGNMENT),
@@ -366,7 +368,7 @@ def _announce_topic(topic: Topic, new: TopicStatus) -> Iterator[Notice]:
 
 
 def _announce_changes(old: GroupStatus, new: GroupStatus) -> Iterator[Notice]:
-    """Make a notice when a group becomes ready, and when queues are lent or no longer."""
+    """Make a notice when a group becomes ready, and when its queues begin or cease to be lent."""
     before, now = (conditions.find(each.conditions, ConditionType.READY) for each in (old, new))
     if now is not None and now.holds and not (before is not None and before.holds):
         who = f"{new.queues} queues, {new.consumers} consumers"

@@ -1,9 +1,9 @@
 """
-The coordinator of one group with the members that wait for news.
+The coordinator of one group, with the requests of members that wait for an answer.
 
-It carries the time and the waiting, which the core does not know. All of it runs on one event loop.
-While the machine sleeps the coordinator's clock stands still, so sessions last longer than needed;
-that is safe, for members stop by clocks of their own.
+It adds the clock and the waiting, which the core does not know. Everything runs on one event loop.
+While the machine sleeps, the coordinator's clock stops, so sessions last longer than needed. This
+is safe, because members stop by their own clocks.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from mq_client.values import MessageQueue
 Answer = Grants[MessageQueue] | Refusal
 Clock = Callable[[], float]
 CONFIRM_SECONDS = 0.5
-"""A member that lives has a request that waits, or sends one, within this time."""
+"""Within this time, a live member has a request that waits, or sends one."""
 LISTED_SECONDS = 180.0
 """
-Brokers may list a client for so long after its member was heard last: they close a connection that
-has been silent for 120 s, and look every 10 s.
+How long brokers may still list a client after the last request of its member: they close a
+connection that has been silent for 120 s, and check every 10 s.
 """
 
 
@@ -36,7 +36,7 @@ class _Life:
     session: str
     begun_at: datetime
     quiet_since: float
-    """When its last request came or, if that one waited, when it was answered or given up."""
+    """When its last request arrived. If that one waited: when it was answered or given up."""
 
 
 class GroupDesk:
@@ -57,36 +57,36 @@ class GroupDesk:
         )
         self._members_changed = members_changed
         self.held_changed: Callable[[], None] = lambda: None
-        """Called when other queues are lent, on their way, or waiting than before."""
+        """Called when `held` has changed."""
         self.member_silent: Callable[[str], None] = lambda member: None
-        """Called when a session has ended because its member said nothing."""
+        """Called when a session has ended because its member sent no request in time."""
         self.queue_released: Callable[[float], None] = lambda seconds: None
-        """Called when a queue that was taken from a member is free, after this time."""
+        """Called when a withdrawn queue is free, with the seconds since its withdrawal."""
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._lives: dict[str, _Life] = {}
         """The process behind each live session, by member."""
         self.held: HeldQueues | None = None
-        """Where queues are; None until that is known."""
+        """How many queues are granted, lent, leaving and waiting; None until this is known."""
         self._client_ids: dict[str, float] = {}
-        """The ids at the brokers that members have told, and when they were heard last."""
+        """The client ids that members have sent, and when each was received last."""
         self._suspected: dict[str, asyncio.TimerHandle] = {}
         self._known: set[str] | None = None
-        """The members that live; None until that is known."""
+        """The members that have a session; None until all live members are known."""
         self._timer: asyncio.TimerHandle | None = None
         self._schedule()
 
     @property
     def live(self) -> Mapping[str, datetime]:
-        """The members that have a session, in order, and when it began."""
+        """The members that have a session, sorted, and when each session began."""
         return {member: self._lives[member].begun_at for member in sorted(self._core.sessions)}
 
     @property
     def is_settled(self) -> bool:
-        """Whether all members that live have been heard since the lead began."""
+        """Whether each live member has sent a request since this process began to lead."""
         return self._core.is_settled
 
     def list_client_ids(self) -> frozenset[str]:
-        """List the ids by which brokers may know members."""
+        """List the client ids under which brokers may list members."""
         since = self._clock() - LISTED_SECONDS
         self._client_ids = {each: at for each, at in self._client_ids.items() if at > since}
         return frozenset(self._client_ids)
@@ -96,7 +96,7 @@ class GroupDesk:
         self._core.publish(epoch, owners, able, self._clock())
         self._tell()
         if self.is_settled:
-            self._note_held()  # queues may have other owners, or need one, and all grants stay
+            self._note_held()  # owners may have changed though no grant has
 
     def lend(self, able: Sequence[str]) -> None:
         """Lend queues of absent owners to these members from now on."""
@@ -106,7 +106,7 @@ class GroupDesk:
     async def ask(
         self, member: str, asked: Asked[MessageQueue], wait_seconds: float, client_id: str = ""
     ) -> Answer:
-        """Answer a member at once if there is news, otherwise after a while."""
+        """Answer at once if the member's grants have changed, or wait for a change or a timeout."""
         answer = self._core.ask(member, asked, self._clock())
         if isinstance(answer, Refusal):
             self._tell()
@@ -139,7 +139,7 @@ class GroupDesk:
         return life
 
     def leave(self, member: str, session: str) -> None:
-        """End a session whose member says good-bye."""
+        """End a session at the request of its member."""
         self._core.end(member, session, self._clock())
         self._tell()
 
@@ -150,11 +150,12 @@ class GroupDesk:
 
     def suspect(self, member: str, ended_at: datetime) -> None:
         """
-        End the session of a member if it is of a process that has ended by this time.
+        End the session of a member if it belongs to a process that ended at `ended_at`.
 
-        Its successor may have begun a session of its own by now, and clocks of machines differ. So
-        it is looked at twice: it must have begun before that time, and must have said nothing for a
-        while. A process that is gone has no request that waits, because its connections are closed.
+        The session may belong to the successor of this process, and clocks of machines differ. So
+        two things are checked: the session must have begun before `ended_at`, and it must have been
+        silent for a while. A process that has ended has no request that waits, because its
+        connections are closed.
         """
         life = self._lives.get(member)
         if life is None or life.begun_at >= ended_at or member in self._suspected:
@@ -182,7 +183,7 @@ class GroupDesk:
             self.end(member)
 
     def close(self, why: DeniedError) -> None:
-        """Stop to coordinate; tell whoever waits why."""
+        """Stop coordinating, and raise `why` in all requests that wait."""
         for timer in (self._timer, *self._suspected.values()):
             if timer is not None:
                 timer.cancel()
@@ -191,7 +192,7 @@ class GroupDesk:
                 each.set_exception(why)
 
     def _tell(self) -> None:
-        """Answer the members with news, and say what else has changed."""
+        """Answer the members whose grants have changed, and report all other changes."""
         changed, releases = self._core.take_changed(), self._core.take_releases()
         for member in changed:
             session = self._core.sessions.get(member)
@@ -228,7 +229,7 @@ class GroupDesk:
             news.set_result(answer)
 
     def _schedule(self) -> None:
-        """Come back when time alone changes something."""
+        """Call `_tick` when time alone changes something."""
         if self._timer is not None:
             self._timer.cancel()
         at = self._core.find_next_change()

@@ -1,4 +1,4 @@
-"""Prometheus metrics of members. Counters go on from lead to lead; the rest is of the leader."""
+"""Prometheus metrics of members. Counters outlast the leadership; only the leader has gauges."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -12,15 +12,15 @@ from evenkeel.objects import Key
 
 LABELS = ("namespace", "name")
 NO_GROUP = Key("", "")
-"""Of requests whose path names no group that there is: anybody can invent names."""
+"""The group of requests whose path names no existing group: clients can invent names."""
 SECONDS = (0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
-"""From two round trips up to a drain and a session."""
+"""Buckets of releases: from two round trips up to a drain and a session."""
 _GAUGES = {
     "sessions": "Members that have a session",
     "granted_queues": "Queues that a member may read",
     "lent_queues": "Queues that a member may read in place of their owner",
-    "leaving_queues": "Queues that were taken from a member which may still hold them",
-    "waiting_queues": "Queues that nobody may read now",
+    "leaving_queues": "Queues that were withdrawn from a member that may still hold them",
+    "waiting_queues": "Queues that have an owner, but no member that may read or still holds them",
 }
 
 
@@ -33,7 +33,7 @@ class MemberMetrics(Collector):
         """
         `find` finds the coordination while this process leads.
 
-        `is_known` says whether there is such a group. Its series end with it.
+        `is_known` says whether a group exists. When a group is deleted, its series end.
         """
         self._find = find
         self._is_known = is_known
@@ -41,7 +41,7 @@ class MemberMetrics(Collector):
         self._silent: Counter[Key] = Counter()
         self._releases = Histogram(
             "evenkeel_members_release_seconds",
-            "How long it took until a queue that was taken from a member was free",
+            "Time from the withdrawal of a queue until the queue was free",
             buckets=SECONDS,
             registry=None,
         )
@@ -51,11 +51,11 @@ class MemberMetrics(Collector):
         self._refused[group if self._is_known(group) else NO_GROUP, reason] += 1
 
     def count_silence(self, group: Key) -> None:
-        """Count a session that has ended because its member said nothing."""
+        """Count a session that has ended because its member sent no request in time."""
         self._silent[group] += 1
 
     def measure_release(self, seconds: float) -> None:
-        """Note how long it took until a queue was free."""
+        """Record the time from the withdrawal of a queue until the queue was free."""
         self._releases.observe(seconds)
 
     def collect(self) -> Iterable[Metric]:
@@ -73,7 +73,7 @@ class MemberMetrics(Collector):
             yield family
 
     def _forget_groups(self) -> None:
-        """Forget the groups that there are no more."""
+        """Drop the counts of groups that no longer exist."""
         for found in [each for each in self._refused if each[0] != NO_GROUP]:
             if not self._is_known(found[0]):
                 del self._refused[found]
@@ -83,8 +83,8 @@ class MemberMetrics(Collector):
     def _collect_refused(self) -> Metric:
         family = CounterMetricFamily(
             "evenkeel_members_refused_requests",
-            "Requests of members that were refused, by reason; without a group if there is none "
-            "of this name",
+            "Requests of members that were refused, by reason; without namespace and name if there "
+            "is no such group",
             labels=(*LABELS, "reason"),
         )
         for (key, reason), number in self._refused.items():
@@ -95,7 +95,7 @@ class MemberMetrics(Collector):
         """Each group has a series from the start, so that Prometheus sees the first increase."""
         family = CounterMetricFamily(
             "evenkeel_members_silent_sessions",
-            "Sessions that ended because their member said nothing",
+            "Sessions that ended because their member sent no request in time",
             labels=LABELS,
         )
         for key in dict.fromkeys((*coordinated, *self._silent)):

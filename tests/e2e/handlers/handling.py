@@ -1,7 +1,7 @@
 """
 The handler of the story's followers. It writes down the numbers that it gets.
 
-With one write: a kill leaves no half line behind, and no call without its lines.
+Each call is one write, so a kill leaves no half line behind, and no call without its lines.
 """
 
 import os

@@ -20,7 +20,7 @@ RUNNING: Document = {
     "name": "main", "image": "nothing", "imageID": "", "ready": False, "restartCount": 0,
     "state": {"running": {}},
 }  # fmt: skip
-"""What the kubelet says of a container that has not ended yet."""
+"""The status that the kubelet writes for a container that has not ended yet."""
 
 
 def make_group(
@@ -85,7 +85,7 @@ class Pod:
 
     def ask(self, **changed: str) -> tuple[int, Document]:
         """
-        Send the next request, and hold what is granted, as a member does that reads nothing.
+        Send the next request, and hold what is granted, as a member without messages does.
 
         `changed` are other parts of the path, or another token.
         """
@@ -110,9 +110,9 @@ class Pod:
 
     def say_ended(self, *beside: Document, **status: Any) -> None:
         """
-        Say what the kubelet says when a container of the pod has ended, an hour from now.
+        Report, as the kubelet does, that a container of the pod has ended, an hour from now.
 
-        `beside` are the statuses of its other containers.
+        `beside` has the statuses of the pod's other containers.
         """
         finished = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         ended = {"terminated": {"exitCode": 137, "finishedAt": finished}}

@@ -152,7 +152,7 @@ def test_a_pod_that_redirects_top_gets_no_token(
     kubernetes: Cluster, place: Namespace, run: Run, own_address: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Whoever creates pods may name one like a driver; the API server passes on its redirect."""
+    """A user can name a pod like a driver, and the API server passes on the pod's redirect."""
     user = kubernetes.service_account(place.name, "default")
     allow(place, user, "evenkeel.dev", "consumergroups", "get")
     allow(place, user, "", "pods/proxy", "get")

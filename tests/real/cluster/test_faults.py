@@ -167,7 +167,7 @@ def test_an_annotation_pauses_a_group(operator: RunningOperator, namespace: Name
 def test_a_pod_that_was_made_under_a_drivers_name_meanwhile_is_not_deleted(
     operator: RunningOperator, namespace: Namespace, proxy: FaultyApi
 ) -> None:
-    """A new leader may have created it, while a delete of the old leader is still on its way."""
+    """A new leader may have created the pod while a delete of the old leader is in flight."""
     driver = namespace.core("pods", "billing-driver")
     namespace.make_known_topic("orders", ROUTE)
     job = {

@@ -116,7 +116,7 @@ def test_the_lease_of_a_driver_that_was_seen_to_end_is_free_at_once(
 def test_a_driver_on_a_lost_node_is_replaced_when_its_lease_has_run_out(
     kubelet: Kubelet, namespace: Namespace
 ) -> None:
-    """No kubelet can end its pod, or report that it has ended."""
+    """No kubelet can end the driver's pod, or report that it has ended."""
     first = kubelet.driver()
     namespace.bind(DRIVER)
     kubelet.runs()
@@ -275,7 +275,7 @@ def test_a_job_waits_until_nobody_else_is_seen_to_read_in_its_name(
     topic: str,
     group: str,
 ) -> None:
-    """It waits while brokers do not answer, and for drivers of other clusters and other readers."""
+    """The job waits for silent brokers, for drivers of other clusters, and for other readers."""
     namespace.make_known_topic("orders", ROUTE, topic=topic)
     namespace.claim("billing-state")
     everything = {topic: filters.match_tags("*")}

@@ -151,7 +151,7 @@ def read_slots(namespace: Namespace) -> dict[str, str]:
 
 
 def test_a_rolling_update_moves_nothing(namespace: Namespace, leader: Leader) -> None:
-    """Pods of a new ReplicaSet come before those of the old one go."""
+    """Pods of a new ReplicaSet are created before those of the old one are deleted."""
     old, new = (
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-of-{name}"}
         for name in ("old", "new")
@@ -196,12 +196,13 @@ def test_an_end_that_the_kubelet_sees_frees_the_queues_at_once(
 
 
 def test_an_end_of_another_process_ends_no_session(namespace: Namespace, leader: Leader) -> None:
-    """That of a sidecar, or of an earlier process, while this one is quiet as if it were frozen."""
-    member_pods.make_group(namespace, session=20, grace="10m")  # on a slow machine too, none moves
+    """The other process is a sidecar, or an earlier one; the member is silent, as if frozen."""
+    # The grace is long, so that no queue moves even on a slow machine.
+    member_pods.make_group(namespace, session=20, grace="10m")
     a, b, c = (join(namespace, f"billing-{name}", leader.port) for name in "abc")
     until_granted((a, "0-1"), (b, "2"), (c, "3"))
     a.say_ended({**member_pods.RUNNING, "name": "sidecar"})
-    b.say_ended()  # what is told later is handled later
+    b.say_ended()  # it is handled after the earlier report
     until_granted((c, "2-3"))
     assert a.ask()[0] == 200
     a.say_ended()
@@ -267,7 +268,7 @@ def test_a_follower_in_a_pod_reads_what_it_is_granted(
     leader: Leader,
     tmp_path: Path,
 ) -> None:
-    """With the token and the authorities that its example mounts, over TLS."""
+    """It asks over TLS, with the token and the authorities that its example mounts."""
     namespace.make(
         "Topic", "orders", {"nameServers": [rocketmq.name_server.address], "topic": topic}
     )

@@ -1,4 +1,4 @@
-"""An assignment that is too long for a status is in ConfigMaps, and all else is the same."""
+"""An assignment that is too long for a status is in ConfigMaps; everything else stays the same."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -176,5 +176,5 @@ def complaint(row: Row, queue: MessageQueue, read: Read, *, may_lose: bool) -> s
     if row.must is Must.READ or (row.must is Must.TELL_LOSS and may_lose):
         return f"{row.name}: it must be read, and was not: {read.error}"
     if not any(word in read.error for word in (queue.topic, f"code {row.name.split()[0]}")):
-        return f"{row.name}: nobody would understand {read.error}"
+        return f"{row.name}: the error names neither the queue nor the answer: {read.error}"
     return None

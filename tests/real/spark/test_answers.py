@@ -1,8 +1,8 @@
 """
 Whatever a broker answers to a pull (`matrix`), Spark's readers never lose messages silently.
 
-A relay in front of the shared brokers changes some answers; all others are theirs. All rows of the
-matrix are read concurrently, each from its own topic, and the relay counts the pulls.
+A relay in front of the shared brokers changes some answers, and passes on all others. All rows of
+the matrix are read concurrently, each from its own topic, and the relay counts the pulls.
 """
 
 import time
@@ -71,7 +71,7 @@ def check(
         began, numbers, error = time.monotonic(), [], None
         try:
             numbers = read(queue.topic)
-        except Exception as caught:  # noqa: BLE001  # whatever it is, it is looked at
+        except Exception as caught:  # noqa: BLE001  # every error is checked
             error = str(caught)
         seconds = time.monotonic() - began
         pulls = sum(pulled == queue for pulled, _ in list(answers.pulls))

@@ -73,8 +73,8 @@ def test_whoever_dies_or_is_missing_each_message_is_read_once_and_no_epoch_goes_
     An executor is killed in the middle of a batch; then there are slots that nobody fills.
 
     The first task that has rows holds its batch until its executor is killed. Later there are five
-    slots, and three executors at most: the others read the queues of empty slots. One job is told
-    all of it, for a job takes long to start.
+    slots, and three executors at most: these read the queues of the empty slots. One job plays all
+    of this, because a job takes long to start.
     """
     mark, file = tmp_path / "mark", tmp_path / "users.py"
     file.write_text(HELD.format(mark=mark))

@@ -98,7 +98,7 @@ class Place:
         return found
 
     def hold(self, holder: str) -> None:
-        """Give the Lease to this holder, whoever holds it now."""
+        """Give the Lease to this holder, whichever driver holds it now."""
 
         def written() -> int:  # the holder may write at the same time
             spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600}

@@ -217,11 +217,11 @@ def test_a_killed_job_replaces_what_it_wrote_and_goes_on_without_its_checkpoint(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
     """
-    It is killed between its sink and its commit. Later its checkpoint is lost.
+    The job is killed between its sink and its commit. Later its checkpoint is lost.
 
     The user's sink writes to a given path, and its first call never returns. Without a checkpoint
-    the job goes on where its group stands, and ignores `startFrom`. Messages that were read but not
-    committed come again; here, none.
+    the job continues at the committed offsets of its group, and ignores `startFrom`. Messages that
+    were read but not committed would come again; here, all are committed.
     """
     sink, mark = tmp_path / "sink.py", tmp_path / "written"
     sink.write_text(

@@ -30,11 +30,11 @@ def write(df, query, batch):
         threading.Event().wait()
     df.write.mode("overwrite").json(f"{rows}/query={{query}}/batch={{batch}}")
 """
-"""A sink whose first call never returns, before it has read a row."""
+"""A sink whose first call never returns and reads no row."""
 
 
 class Unplanned(RunningJob):
-    """A job without an assignment, so any executor reads any queue: its broker is down at times."""
+    """A job without an assignment: any executor reads any queue, as its broker is down at times."""
 
     def _keep_planning(self) -> None:
         pass
@@ -132,7 +132,7 @@ def test_a_job_passes_over_what_is_gone_once_for_each_time_it_is_asked(lossy: Lo
 def test_a_batch_whose_messages_go_while_it_waits_is_passed_over_with_what_came_after(
     lossy: Lossy,
 ) -> None:
-    """The batch is in the offset log, and its driver is killed before it has read a row."""
+    """The batch is in the offset log when its driver is killed, but none of its rows was read."""
     job = lossy.job
     mark, sink = lossy.folder / "mark", lossy.folder / "sink.py"
     sink.write_text(HELD.format(mark=mark, rows=lossy.folder / "rows"))

@@ -186,8 +186,8 @@ def test_a_restart_goes_on_where_the_checkpoint_is_whatever_start_from_says(
     """
     No message comes twice.
 
-    Not by a new start [seatunnel#9940], nor by an offset that is too low by one
-    [rocketmq-externals#168, #876].
+    In other connectors, messages come twice because a restart begins anew [seatunnel#9940], or
+    because an offset is too low by one [rocketmq-externals#168, #876].
     """
     given = {"topics": queue.topic, "startFrom": "earliest"}
     send(client, queue, b"0", b"1")
@@ -214,10 +214,10 @@ def test_the_groups_offset_is_that_of_the_next_message(
     source: Source, client: blocking.Client, queue: MessageQueue, group: str
 ) -> None:
     """
-    It is not that of the last one [rocketmq-externals#901, seatunnel#6665], and it moves
-    [seatunnel#7225].
+    The offset is not that of the last message [rocketmq-externals#901, seatunnel#6665].
 
-    The user chooses the group, whose lag is visible [rocketmq-externals#94].
+    It advances [seatunnel#7225]. The user chooses the group, whose lag is visible
+    [rocketmq-externals#94].
     """
     send(client, queue, b"0", b"1", b"2", b"3", b"4")
     ends_at(client, queue.topic, 5)
@@ -281,7 +281,7 @@ def test_queues_and_topics_that_appear_are_read_from_their_beginning(
 def test_queues_that_vanish_are_an_error_or_passed_over_as_asked(
     source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str
 ) -> None:
-    """A queue that was read to its end is neither: here that of broker-b, which was empty."""
+    """A queue that was read to its end, here the empty one of broker-b, may vanish in any case."""
     given = {"topics": topic, "startFrom": "earliest"}
     assert source.run(**given).bodies == []
     send(client, MessageQueue(topic, "broker-a", 1), b"lost")
@@ -328,7 +328,7 @@ def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_ask
 def test_a_topic_that_is_taken_out_waits_and_goes_on_where_it_was_when_it_is_back(
     source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str, group: str
 ) -> None:
-    """Meanwhile the stream neither reads nor commits it, so another consumer of the group may."""
+    """Meanwhile the stream neither reads nor commits the topic, so another consumer may do so."""
     other = f"{topic}-other"
     rocketmq.create_topics({other: 1}, brokers=["broker-a"])
     out, stays = MessageQueue(topic, "broker-a", 0), MessageQueue(other, "broker-a", 0)

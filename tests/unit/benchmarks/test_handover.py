@@ -177,7 +177,7 @@ def make_rounds(name: str, *outcomes: Outcome) -> Rounds:
 
 @pytest.fixture
 def all_played() -> dict[str, Rounds]:
-    """All sides; what Evenkeel's consumers do meets every target."""
+    """All sides; Evenkeel's consumers meet every target."""
     return {
         "job": make_rounds("job", make_outcome(0.5, job.EVENTS), make_outcome(0.6, job.EVENTS)),
         "python": make_rounds("python", make_outcome(0.1, scene.EVENTS)),

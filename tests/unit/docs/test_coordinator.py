@@ -1,4 +1,4 @@
-"""The page and the OpenAPI document for members in any language are true."""
+"""The page and the OpenAPI document for members in any language are correct."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ def read_blocks(language: str) -> list[str]:
 
 
 def test_the_document_is_openapi() -> None:
-    """Golden data says what OpenAPI 3.1 is, but for schemas and the names in a path."""
+    """The golden data defines OpenAPI 3.1, except for schemas and the names in a path."""
     golden = ROOT / "tests" / "golden" / "openapi-3.1.json"
     Draft202012Validator(msgspec.json.decode(golden.read_bytes())).validate(described.DOCUMENT)
     for schema in described.DOCUMENT["components"]["schemas"].values():

@@ -1,4 +1,4 @@
-"""What the engine is told about a group's strategy."""
+"""The settings that the engine gets for a group's strategy."""
 
 from typing import Any, get_args
 

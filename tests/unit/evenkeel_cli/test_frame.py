@@ -167,7 +167,7 @@ def test_ctrl_c_ends_without_a_word(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure_to_complain_of() -> None:
-    """So it is in `evenkeel plan -f x | head`."""
+    """An example is `evenkeel plan -f x | head`."""
     command = [sys.executable, "-m", "evenkeel_cli", "completion", "bash"]
     reading, writing = os.pipe()
     os.close(reading)

@@ -52,7 +52,7 @@ def test_wrong_usage_says_what_is_wrong(
 def test_a_dead_letter_topic_needs_the_choice(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["json:loads", *GIVEN, "--dead-letter", "orders-dead"]
     assert command_line.main(arguments) == exit_codes.PERMANENT
-    assert "set it to dead-letter too" in capsys.readouterr().err
+    assert "set on_failure to dead-letter too" in capsys.readouterr().err
 
 
 def test_health_readiness_and_metrics_are_served(unused_port: int) -> None:

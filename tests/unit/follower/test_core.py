@@ -146,7 +146,7 @@ def test_a_session_counts_from_when_the_request_was_sent() -> None:
 def test_when_the_session_is_over_everything_is_dropped_and_a_new_one_begins() -> None:
     member = Member()
     life = member.reading(1.0)
-    found = member.note(member.core.note_batch("x", life, Span(8), 30.0))  # it woke up late
+    found = member.note(member.core.note_batch("x", life, Span(8), 30.0))  # the process was frozen
     assert kinds(found) == ["Abandon", "AskCoordinator"]
     assert member.asked == Asked("s2", 1, 0, frozenset())
     assert member.core.note_handled("x", life, 8, 30.1) == []
@@ -164,7 +164,7 @@ def test_an_answer_to_a_request_that_was_replaced_counts_for_nothing() -> None:
     life = member.reading()
     old = member.asked
     assert old is not None
-    member.released(2.0)  # which is news
+    member.released(2.0)  # a new request replaces the old one
     found = member.core.hear_answer(old, Grants(1, 9, frozenset("xy")), TERMS, 2.1)
     assert (found, member.core.holds, life) == ([], frozenset(), 1)
 
@@ -227,7 +227,7 @@ def test_with_keep_reading_a_member_stops_when_another_process_has_its_name() ->
 
 
 def test_with_keep_reading_an_answer_that_is_heard_too_late_grants_nothing() -> None:
-    """A process that was frozen hears it when others may have been lent these queues."""
+    """A frozen process receives the answer when its queues may have been lent to others."""
     member = Member()
     member.terms = KEEP_READING
     member.reading(1.0)
@@ -238,7 +238,7 @@ def test_with_keep_reading_an_answer_that_is_heard_too_late_grants_nothing() -> 
 
 
 def test_with_keep_reading_a_member_that_stops_without_a_session_commits_nothing_again() -> None:
-    """Another member may hold the queue, and the commit would set its offset back."""
+    """Another member may hold the queue, and the commit would set the queue's offset back."""
     member = Member()
     member.terms = KEEP_READING
     member.reading(1.0)

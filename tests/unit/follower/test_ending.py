@@ -97,7 +97,7 @@ def test_a_queue_that_stands_still_is_released_like_any_other() -> None:
 
 
 def test_a_queue_is_not_committed_again_by_one_of_two_readers() -> None:
-    """It keeps reading without a coordinator, so another one may read as well."""
+    """The member keeps reading without a coordinator, so another member may read as well."""
     member = Member(replace(TERMS, on_outage=OnOutage.KEEP_READING))
     member.core.note_handled("x", 1, 8, 1.0)
     member.core.note_commit("x", 1, 8, 1.1)

@@ -51,7 +51,7 @@ def test_everything_selects_the_pods(manifests: dict[str, Document], pod: Docume
 def test_the_follower_takes_the_arguments(
     container: Document, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only the handler is missing: that is yours. Wrong arguments would exit with 64."""
+    """Only the handler is missing, because users provide it. Wrong arguments would exit with 64."""
     assert container["command"][1:3] == ["-m", "follower"]
     ended = command_line.main([*container["command"][3:], *container["args"]])
     assert ended == exit_codes.PERMANENT

@@ -178,7 +178,7 @@ def test_a_connection_that_commits_by_itself_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_coroutine_function_is_refused(database: Database) -> None:
-    """Its call would return before it has written."""
+    """A call of such a function would return before it has written anything."""
 
     async def write(messages: Sequence[StoredMessage], cursor: sqlite3.Cursor) -> None:
         """Never called."""
@@ -264,7 +264,7 @@ def test_a_position_that_is_no_offset_is_refused() -> None:
 def test_the_examples_of_the_page_keep_payments_and_position(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second one is for PostgreSQL; a real one plays it in tests/real."""
+    """The second example is for PostgreSQL; tests/real runs it on a real server."""
     monkeypatch.chdir(tmp_path)
     example = next(each for each in re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
                    if "sqlite3.connect" in each)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Handlers in processes of their own, which die, hang, fork and raise whatever they like."""
+"""Handlers in separate processes, which die, hang, fork and raise any error."""
 
 import asyncio
 import os
@@ -174,7 +174,7 @@ def test_whatever_is_raised_is_a_failure_and_its_worker_goes_on(folder: Path, ha
 
 
 def test_a_fork_that_comes_back_from_the_handler_ends(folder: Path) -> None:
-    """Otherwise it would take calls too, and answer them."""
+    """Otherwise the forked process would take calls too, and answer them."""
 
     async def story(handling: Handling) -> None:
         await handling.handle(work(), piece("fork_and_return()"), bury)
@@ -315,7 +315,7 @@ def is_running(process: str) -> bool:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_forks_of_a_handler_in_a_thread_end_too() -> None:
-    """Otherwise the child would follow as well, with the same sockets."""
+    """Otherwise the forked process would follow as well, with the same sockets."""
     read, write = os.pipe()
 
     def handle(_: object) -> None:

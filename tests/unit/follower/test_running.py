@@ -196,7 +196,7 @@ class Scene:
 
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not is_so():  # noqa: ASYNC110  # it is about what no event tells
+        while not is_so():  # noqa: ASYNC110  # no event reports it
             await asyncio.sleep(0.005)
 
 
@@ -367,6 +367,30 @@ def test_a_queue_is_read_from_the_stored_position_also_after_somebody_else_has_m
         assert scene.value("sessions_total") == 1
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("what", ["locate", "pull"])
+def test_a_broker_that_is_away_is_counted_and_named_until_it_works_again(
+    what: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    async def story(scene: Scene) -> None:
+        scene.coordinator.publish(FIRST)
+        if what == "locate":
+            scene.brokers.away.add(FIRST)
+        async with scene.begun():
+            if what == "pull":
+                await until(lambda: scene.brokers.commits[FIRST][-1:] == [5])
+                scene.brokers.away.add(FIRST)
+            await until(lambda: scene.value("broker_failures_total", what=what) is not None)
+            scene.brokers.ends[FIRST] = 9
+            scene.brokers.away.clear()
+            await until(lambda: scene.brokers.commits[FIRST][-1:] == [9])
+
+    play(story)
+    assert f"{what} failed, trying again: the broker is away" in caplog.text
+    assert f"{what} works again" in caplog.text
 
 
 def test_a_broker_that_is_away_holds_up_no_release_of_what_is_stored_already() -> None:

@@ -1,4 +1,4 @@
-"""Whom a follower trusts, as a file says at this moment."""
+"""A follower trusts the authorities that a file contains at the moment of the request."""
 
 import datetime
 from pathlib import Path

@@ -228,7 +228,7 @@ def test_a_latency_or_a_time_that_cannot_be_is_refused_and_its_broker_named(bad:
 
 
 def test_the_choice_is_that_of_looking_at_each_queue_in_turn(rng: random.Random) -> None:
-    """The oracle takes the first queue from the index on, once round, that passes a filter."""
+    """The oracle goes once through all queues, from the index on, and takes the first that fits."""
     for _ in range(3000):
         queues = tuple(
             QueueRange("t", broker, 0, rng.randint(1, 3)) for broker in "abcd" if rng.random() < 0.8

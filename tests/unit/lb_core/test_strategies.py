@@ -20,7 +20,7 @@ BUILT_IN = [
     "BROADCASTING",
 ]
 CHECKED = [name for name in BUILT_IN if name not in ("CONFIG", "BROADCASTING")]
-"""All but the two whose RocketMQ classes check nothing."""
+"""All strategies except the two whose RocketMQ classes check nothing."""
 SETTINGS = {"inner": "AVG", "rooms": ["r"], "queues": [["t", "r@a-b", 0]]}
 
 
@@ -475,7 +475,7 @@ def test_an_unknown_name_is_refused_with_the_names_that_exist() -> None:
 
 def test_sticky_deals_no_single_list() -> None:
     assert strategies.find("STICKY").name == "STICKY"
-    with pytest.raises(errors.UnknownStrategyError, match="cannot stand inside another one"):
+    with pytest.raises(errors.UnknownStrategyError, match="cannot be an inner strategy"):
         strategies.find_dealer("STICKY")
 
 

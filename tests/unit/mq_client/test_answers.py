@@ -116,7 +116,7 @@ def test_an_answer_that_no_known_broker_gives_is_an_error_that_names_it(status: 
         meaning(said(status, "OFFSET_ELSEWHERE", 9))
     assert str(caught.value) == (
         f"orders@broker-a 3 from offset 5: the broker answered code {status.value} with the remark "
-        "'OFFSET_ELSEWHERE', which no known RocketMQ does: nothing was read"
+        "'OFFSET_ELSEWHERE', a combination that no known RocketMQ version sends; nothing was read"
     )
 
 

@@ -267,11 +267,11 @@ def test_a_message_keeps_the_id_that_it_has() -> None:
     ("make", "complaint"),
     [
         (lambda: Message("", b""), "the topic is empty"),
-        (lambda: Message("t" * 128, b""), "its name has 128 characters, at most 127"),
+        (lambda: Message("t" * 128, b""), "name has 128 characters, more than 127"),
         (lambda: Message("t", b"", keys=("a b",)), "contain a space"),
         (lambda: Message("t", b"", keys=("",)), "no key may be empty"),
         (lambda: Message("t", b"", delay_level=1, deliver_at_ms=1), "both delay_level and"),
-        (lambda: Message("t", b"", properties={"TAGS": "a"}), "TAGS have fields of their own"),
+        (lambda: Message("t", b"", properties={"TAGS": "a"}), "TAGS: use the fields of Message"),
     ],
     ids=["no topic", "long topic", "two keys in one", "empty key", "two delays", "tags twice"],
 )
@@ -334,8 +334,8 @@ def test_a_batch_is_written_as_rocketmq_reads_it() -> None:
 @pytest.mark.parametrize(
     ("batch", "complaint"),
     [
-        ([], r"messages to \[\]: a batch has one topic"),
-        ([Message("a", b""), Message("b", b"")], r"messages to \['a', 'b'\]"),
+        ([], r"exactly one topic, but the topics are \[\]"),
+        ([Message("a", b""), Message("b", b"")], r"topics are \['a', 'b'\]"),
         ([Message("a", b"", delay_level=1)], "cannot delay a batch"),
         ([Message("a", b"", deliver_at_ms=1)], "cannot delay a batch"),
     ],

@@ -37,5 +37,5 @@ def test_every_key_has_32_digits() -> None:
 
 
 def test_an_origin_of_another_length_is_refused() -> None:
-    with pytest.raises(errors.UsageError, match="an origin of 4 bytes, not 10"):
+    with pytest.raises(errors.UsageError, match="the origin has 4 bytes, not 10"):
         UniqueKeys(ORIGIN[:4], lambda: 0)

@@ -115,7 +115,7 @@ def brokers() -> Brokers:
 
 @pytest.fixture
 def asker(brokers: Brokers) -> Asker:
-    return Asker(brokers)  # type: ignore[arg-type]  # all that is needed
+    return Asker(brokers)  # type: ignore[arg-type]  # it uses no more
 
 
 def silent(asker: Asker, topics: list[str] = TOPICS) -> set[str]:
@@ -191,7 +191,7 @@ def test_a_topic_that_no_name_server_knows_is_told_beside_the_others(asker: Aske
 def test_a_slave_that_acts_as_master_is_no_master(
     asker: Asker, brokers: Brokers, perm: int, masters: set[str], expected: bool
 ) -> None:
-    """Name servers with supportActingMaster list it as master, but its topics are not writable."""
+    """Name servers with supportActingMaster list the slave as master, with read-only topics."""
     brokers.perm, brokers.masters = perm, masters
     said = asker.ask(["a"])["a"]
     assert isinstance(said, list)

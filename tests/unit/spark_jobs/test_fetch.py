@@ -151,7 +151,7 @@ def test_rows_and_gaps_make_up_what_was_planned_or_the_task_fails(broker: Broker
 def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
     broker: Broker, allow_gaps: bool
 ) -> None:
-    """A slave that replaces it may end earlier, which is no loss."""
+    """A slave that replaces the master may end earlier, which is no loss."""
     broker.master = errors.NoBrokerError("broker-a has no master now")
     gaps: list[Range] = []
     reading = offsets(3, allow_gaps=allow_gaps, gaps=gaps)
@@ -182,7 +182,7 @@ def test_a_broker_that_has_more_and_never_gives_it_is_an_error(broker: Broker) -
     broker.slow = 20
     assert list(offsets(2)) == [0, 1]
     broker.slow = 40
-    with pytest.raises(errors.UnavailableError, match="broker-a 3 from offset 0: no message comes"):
+    with pytest.raises(errors.UnavailableError, match=r"broker-a 3 from offset 0: .* no message"):
         list(offsets(2))
 
 

@@ -57,9 +57,11 @@ def test_what_was_written_is_read_back(offsets: dict[MessageQueue, int]) -> None
         pytest.param(None, "offsets must be an object, as in", id="nothing"),
         pytest.param({"orders": 7}, "the brokers of topic 'orders' must", id="no brokers"),
         pytest.param({"orders": {"a": 7}}, "the queues of topic 'orders' on 'a'", id="no queues"),
-        pytest.param({"orders": {"a": {"x": 7}}}, "a queue is a number", id="not a number"),
-        pytest.param({"orders": {"a": {"-1": 7}}}, "a queue is a number", id="a negative queue"),
-        pytest.param({"orders": {"a": {" 1": 7}}}, "a queue is a number", id="with a space"),
+        pytest.param({"orders": {"a": {"x": 7}}}, "the queue must be a number", id="not a number"),
+        pytest.param(
+            {"orders": {"a": {"-1": 7}}}, "the queue must be a number", id="a negative queue"
+        ),
+        pytest.param({"orders": {"a": {" 1": 7}}}, "the queue must be a number", id="with a space"),
         pytest.param({"orders": {"a": {"0": "7"}}}, "'7' is not an offset", id="as text"),
         pytest.param({"orders": {"a": {"0": 7.0}}}, "7.0 is not an offset", id="with a point"),
         pytest.param({"orders": {"a": {"0": True}}}, "True is not an offset", id="a truth"),

@@ -73,7 +73,7 @@ class Fake:
 class Watched(TopicObserver):
     def __init__(self, cluster: Fake, **topics: str) -> None:
         given = {"nameServers": "mq:9876", **(topics or {"topics": "orders"})}
-        super().__init__(cluster, options.parse_reading(given, is_stream=True))  # type: ignore[arg-type]  # all that is needed
+        super().__init__(cluster, options.parse_reading(given, is_stream=True))  # type: ignore[arg-type]  # it uses no more
         self.cluster = cluster
 
     def _ask_ends(
@@ -263,7 +263,7 @@ def test_a_reset_of_the_groups_offset_is_no_sample_of_its_messages() -> None:
     """The broker reports a reset once, in the answer to a pull."""
     stage = Stage()
     watched = Watched(Fake({}))
-    watched._client = SimpleNamespace(directory=stage.directory)  # type: ignore[assignment]  # all that is asked
+    watched._client = SimpleNamespace(directory=stage.directory)  # type: ignore[assignment]  # it uses no more
     here = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 2, 2, READ | WRITE),))
     reset = Pulled(PullStatus.OFFSET_MOVED, 90, 0, 100, 0, b"", "OFFSET_RESET")
     found = Pulled(PullStatus.FOUND, 14, 0, 100, 0, bytes(400))

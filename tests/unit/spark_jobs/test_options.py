@@ -121,7 +121,7 @@ def test_tls_is_on_off_or_a_file_of_authorities(tmp_path: Path) -> None:
     ],
 )
 def test_a_time_is_rfc_3339_or_milliseconds(text: str, expected: int) -> None:
-    """It is exact also where a float would lose a millisecond."""
+    """The time is exact even where a float would lose a millisecond."""
     assert stream(startTimestamp=text).start == StartOrEnd(QueueEdge.TIMESTAMP, expected)
     assert bounded(endTimestamp=text).end == StartOrEnd(QueueEdge.TIMESTAMP, expected)
 
@@ -161,7 +161,7 @@ def test_a_start_is_offsets_and_an_edge_for_all_other_queues() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"nameServers": ""}, "option nameServers is needed, as in 'localhost:9876'"),
+        ({"nameServers": ""}, "option nameServers is missing; an example is 'localhost:9876'"),
         ({"topics": ""}, "give either topics"),
         ({"topics": " , "}, "give either topics"),
         ({"topicPattern": ".*"}, "give either topics"),
@@ -222,7 +222,7 @@ def test_a_limit_is_a_whole_number_above_0(name: str, value: str) -> None:
 
 @pytest.mark.parametrize("edge", ["group", "earliest"])
 def test_an_end_is_not_at_the_start(edge: str) -> None:
-    with pytest.raises(UsageError, match=f"endAt: '{edge}' is not an end; take latest"):
+    with pytest.raises(UsageError, match=f"endAt: '{edge}' is not an end; use latest"):
         bounded(endAt=edge)
 
 

@@ -40,7 +40,7 @@ def test_the_dashboard_is_as_it_is_generated() -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "complaint"),
     [
-        (ALERTS, "        for: 1d\n", "", "EvenkeelGroupPaused: it does not wait for a while"),
+        (ALERTS, "        for: 1d\n", "", "EvenkeelGroupPaused: it has no `for`"),
         (ALERTS, "severity: info", "severity: page", "EvenkeelGroupUneven: its severity is none"),
         (ALERTS, "          summary: No Evenkeel", "          text: No", "it has no summary"),
         (ALERTS, "runbooks/evenkeel-no-leader/", "https://it/", "its runbook_url is not runbooks/"),
@@ -67,7 +67,7 @@ def test_what_is_wrong_is_complained_about(
 
 def test_a_page_of_no_alert_is_complained_about(house: Path) -> None:
     (house / PAGES / "evenkeel-other.md").write_text("# EvenkeelOther\n")
-    assert complaints(house) == ["docs/runbooks/evenkeel-other.md is of no alert"]
+    assert complaints(house) == ["docs/runbooks/evenkeel-other.md describes no alert"]
 
 
 def test_where_there_is_no_promtool_it_is_said_loudly(

@@ -15,8 +15,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 /**
  * One consumer of a group. Its arguments are name server, topic and group; SIGTERM shuts it down.
  *
- * <p>It prints a line of JSON for each call of its listener, with one write: a kill leaves no half
- * line behind, and no call without its line.
+ * <p>It prints a line of JSON for each call of its listener. Each line is one write, so a kill
+ * leaves no half line behind, and no call without its line.
  */
 final class Push {
     private static final FileOutputStream OUT = new FileOutputStream(FileDescriptor.out);

@@ -1,7 +1,7 @@
 """
 The handler of a follower. It writes a line of JSON for each call, as Push.java does.
 
-With one write: a kill leaves no half line behind, and no call without its line.
+Each line is one write, so a kill leaves no half line behind, and no call without its line.
 """
 
 import json

@@ -100,7 +100,7 @@ class ApiRequest:
 
     @property
     def is_write(self) -> bool:
-        """Whether it changes anything; a review is only a question."""
+        """Whether the request changes an object. A review is a POST, but changes nothing."""
         return self.method != "GET" and not self.path.endswith("reviews")
 
     @property
@@ -117,9 +117,10 @@ class Api:
         self, connect: Callable[[], kopf.ConnectionInfo], fence: Fence | None = None
     ) -> None:
         """
-        Prepare the client without a connection. `connect` is called again later: tokens change.
+        Prepare the client without a connection.
 
-        Writes need an open fence, except those by `ask_unfenced`.
+        `connect` is called again later, because tokens change. Writes need an open fence, except
+        writes by `ask_unfenced`.
         """
         self._fence = fence or Fence()
         self._connect = connect
@@ -167,7 +168,7 @@ class Api:
         return await self._send(Whole, ApiRequest("GET", path, query=query))
 
     async def get_heads(self, path: str, query: Mapping[str, str]) -> Heads:
-        """Read one page of a list with only the metadata of objects, which is much smaller."""
+        """Read one page of a list, with only the metadata of objects, so that it is smaller."""
         return await self._send(Heads, ApiRequest("GET", path, query=query, accept=HEADS_ONLY))
 
     async def create(self, path: str, document: Document) -> Document:
@@ -192,7 +193,7 @@ class Api:
         return await self.ask(ApiRequest("PATCH", path, document, APPLY, query))
 
     async def delete(self, path: str, uid: str, grace_seconds: int | None = None) -> None:
-        """Delete the object with this uid. If it is already gone, nothing happens."""
+        """Delete the object with this uid. If it no longer exists, nothing happens."""
         options: Document = {"preconditions": {"uid": uid}}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
@@ -200,7 +201,7 @@ class Api:
             await self.ask(ApiRequest("DELETE", path, options))
 
     async def ask(self, request: ApiRequest) -> Document:
-        """Send a request. Only the leader may write, and a write must end before its lead ends."""
+        """Send a request. Only the leader may write, and only until another replica may lead."""
         seconds = ANSWER_SECONDS if request.method == "GET" else self._fence.count_seconds_left()
         try:
             async with asyncio.timeout(min(seconds, ANSWER_SECONDS)):
@@ -233,15 +234,15 @@ class Api:
         if answer.status < HTTPStatus.BAD_REQUEST:
             to = answer.headers.get("Location", "")
             raise NotAnApiServerError(
-                f"the answer to {request} is a redirect to {to[:200]!r}, which is not "
-                "followed: it does not come from an API server"
+                f"the answer to {request} is a redirect to {to[:200]!r}, so the server is not an "
+                "API server; the redirect is not followed"
             )
         kind_of_error = _ERRORS.get(answer.status, ApiError)
         raise kind_of_error(f"{request}: {_read_message(content, answer.status)}")
 
     def _build_stranger_error(self) -> NoClusterError:
         return NoClusterError(
-            f"the server at {self._info.server} is not an API server: see whether the kubeconfig "
+            f"the server at {self._info.server} is not an API server: check that the kubeconfig "
             "has the right address"
         )
 

@@ -6,7 +6,10 @@ from urllib.parse import urlsplit
 import yaml
 
 TOKEN = re.compile("[!-~]+")
-"""The characters that a header may contain. With others, an error would show the token."""
+"""
+The characters that a header may contain. With other characters, the request would fail, and its
+error would show the token.
+"""
 
 
 def is_address(server: str) -> bool:
@@ -19,7 +22,7 @@ def is_address(server: str) -> bool:
 
 
 def describe_yaml_error(error: yaml.YAMLError) -> str:
-    """Describe a YAML error in one line, without the error's own text: it quotes secrets."""
+    """Describe a YAML error in one line. The error's own text is left out: it quotes secrets."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         return f"{error.problem}, in line {error.problem_mark.line + 1}"
     return "it contains characters that YAML does not allow"

@@ -1,4 +1,4 @@
-"""Pages of lists, with whole objects or only with their metadata, which is much faster."""
+"""Pages of lists, with whole objects or, because this is much faster, with only their metadata."""
 
 from typing import Any, Generic, TypeVar
 

@@ -17,7 +17,7 @@ from evenkeel.cluster.manifest import names
 from evenkeel.objects import ConsumerGroup, Key
 
 HOLDS_SECONDS = 30.0
-"""Duration of a Lease that does not contain its duration."""
+"""The duration that is assumed for a Lease that does not contain its duration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class LeaseExpiry:
         except NotFoundError:
             return self._is_old(
                 group.head.key, holder, HOLDS_SECONDS
-            )  # it is gone, so the driver cannot renew it
+            )  # the Lease was deleted, so the driver cannot renew it
         spec, version = found["spec"], found["metadata"]["resourceVersion"]
         if spec.get("holderIdentity") != holder:
             return True

@@ -57,7 +57,7 @@ class RestartTurns:
         return len(self._turns)
 
     def choose_identity(self, key: Key, wanted: str, wish: str, driver: DriverSeen) -> str:
-        """Choose the identity that a driver must have now: the old one until it may restart."""
+        """Choose the identity that a driver must have now. Until its turn, that is the old one."""
         self._waiting.discard(key)
         is_at_work = driver.state is DriverState.RUNNING and driver.identity != wanted
         if not is_at_work or driver.asked not in ("", wish) or self._has_turn(key):

@@ -1,10 +1,10 @@
 """
 Leader election with a Lease, as in Kubernetes' own controllers.
 
-The election of the client library is not used: it relies on the wall clock, which may jump; it
-gives up at the first broken connection; its requests have no time limit; and it does not release
-the Lease. Here a Lease counts as expired after this process has seen it unchanged for its whole
-duration.
+The election of the client library is not used. It relies on the wall clock, which may jump. It
+gives up at the first broken connection, its requests have no time limit, and it does not release
+the Lease. Here a Lease counts as expired after this process has seen it unchanged for the whole
+duration of the Lease.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """
 Builds the template from which Spark creates executors' pods.
 
-Spark adds name, image, resources, environment and local folders, calls the image with the argument
-`executor`, and makes the driver's pod the owner of each executor's pod.
+Spark adds name, image, resources, environment and local folders. It starts the image with the
+argument `executor`, and makes the driver's pod the owner of each executor's pod.
 """
 
 from evenkeel.cluster.manifest import pod_paths, pod_templates, pods
@@ -11,7 +11,7 @@ from evenkeel.cluster.manifest.pods import WantedPods
 
 
 def build_template(wanted: WantedPods) -> Document:
-    """Build the template. It mounts the claim only if a sink writes there."""
+    """Build the template. It mounts the claim only if a sink writes to the claim."""
     job = wanted.job
     has_state = job.checkpoint.persistent_volume_claim is not None and any(
         sink is not None and pod_paths.is_state(sink.path) for sink in (job.sink, job.dead_letter)

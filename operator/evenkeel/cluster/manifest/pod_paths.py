@@ -7,8 +7,8 @@ from evenkeel.objects import ConsumerGroup
 JOB = "/etc/evenkeel"
 EXECUTOR_TEMPLATE = "executor.json"
 """
-The file with the executors' template. It is JSON, in which all YAML parsers agree: "12e4" is a
-string.
+The file with the executors' template. It is JSON, which all YAML parsers read in the same way: for
+example, "12e4" is a string.
 """
 FILES = "/etc/evenkeel-files"
 """The users' Python files, with a folder for each ConfigMap."""
@@ -42,6 +42,6 @@ def find_checkpoint(group: ConsumerGroup, job: Job) -> str:
 
 
 def is_state(path: str | None) -> bool:
-    """Whether a path lies in the claim."""
+    """Whether a path is in the mounted claim."""
     plain = "/" + (path or "").removeprefix("file:").lstrip("/")
     return path is not None and f"{plain}/".startswith(f"{STATE}/")

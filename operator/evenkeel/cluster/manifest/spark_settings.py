@@ -61,7 +61,7 @@ REFUSED = {
 
 
 def build_settings(wanted: WantedPods, executor: Document) -> dict[str, str]:
-    """Build Spark's settings. The user's `sparkConf` overrides. `executor` is the pod template."""
+    """Build Spark's settings, overridden by `sparkConf`. `executor` is the executors' template."""
     users = wanted.job.spark_conf
     _refuse(wanted, users)
     cores = str(wanted.job.executor.cores)
@@ -131,7 +131,8 @@ def _split(wanted: WantedPods, who: str, process: Process) -> MemorySplit:
     factor = _OVERHEAD[who] if text is None else _parse_factor(text)
     if factor is None:
         raise ManifestError(
-            f"{wanted.group}: spec.job.sparkConf.{key}: {text!r} is not a number above 0, as '0.4'"
+            f"{wanted.group}: spec.job.sparkConf.{key}: {text!r} is not a number above 0, such as "
+            "'0.4'"
         )
     try:
         return memory.split(process.memory, factor)

@@ -1,4 +1,4 @@
-"""Keeps the certificates in a Secret, which every leader uses, and renews them in time."""
+"""Keeps the certificates in a Secret that all leaders use, and renews them before they expire."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ class CertificateStore:
     """The certificates of the leader."""
 
     def __init__(self, api: Api, place: Place, clock: Callable[[], datetime] = _read_clock) -> None:
-        """Read nothing yet."""
+        """Prepare the store. Nothing is read yet."""
         self._api = api
         self._place = place
         self._clock = clock
@@ -31,7 +31,7 @@ class CertificateStore:
         """For new connections; it always has the newest certificate."""
 
     async def renew(self) -> str:
-        """Read the certificates, renew them if needed, and return whom members must trust."""
+        """Read the certificates, renew them if needed, and return the authorities to trust."""
         path = paths.build_path(paths.SECRETS, self._place.secret)
         found: Document = {}
         with contextlib.suppress(NotFoundError):
@@ -51,7 +51,11 @@ class CertificateStore:
 
 
 def load(context: ssl.SSLContext, found: Certificates) -> None:
-    """Load a certificate. OpenSSL reads files only, and a key belongs on no disk."""
+    """
+    Load a certificate and its key from a file in memory.
+
+    OpenSSL reads only files, and a key must not be written to a disk.
+    """
     file = os.memfd_create("evenkeel-members")
     try:
         os.write(file, (found.key + found.certificate).encode())

@@ -14,7 +14,7 @@ PORT_NAME = "members"
 TRUST = "evenkeel-members"
 """The ConfigMap that pods mount."""
 AUTHORITIES, ADDRESS = "ca.crt", "coordinator"
-"""Its entries."""
+"""The entries of this ConfigMap."""
 _ENTRIES = {
     "authorities": "ca.crt",
     "authority_key": "ca.key",
@@ -28,14 +28,14 @@ class Place:
     """Where members find the leader."""
 
     service: Key
-    """A Service without a selector: the leader writes its one endpoint."""
+    """A Service without a selector. The leader writes its only endpoint."""
     address: str
     """IP address of this pod."""
     port: int
 
     @property
     def url(self) -> str:
-        """The address for members, whoever leads."""
+        """The address for members. It is the same, whichever replica leads."""
         return f"https://{self.service.name}.{self.service.namespace}.svc:{self.port}"
 
     @property
@@ -46,12 +46,12 @@ class Place:
 
     @property
     def secret(self) -> Key:
-        """Where the certificates are kept."""
+        """The Secret that contains the certificates."""
         return Key(self.service.namespace, f"{self.service.name}-tls")
 
 
 def build_endpoint_slice(place: Place) -> Document:
-    """Send everybody who connects to the Service to this pod."""
+    """Build the EndpointSlice that directs connections of the Service to this pod."""
     version = ipaddress.ip_address(place.address).version
     labels = {
         "kubernetes.io/service-name": place.service.name,
@@ -71,7 +71,7 @@ def build_endpoint_slice(place: Place) -> Document:
 
 
 def build_trust(place: Place, namespace: str, authorities: str) -> Document:
-    """Tell the pods of a namespace where the coordinator is, and whom to trust."""
+    """Build the ConfigMap with the coordinator's address and the authorities to trust."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -87,7 +87,7 @@ def is_ours(document: Mapping[str, Any]) -> bool:
 
 
 def build_secret(place: Place, kept: Certificates, version: str = "") -> Document:
-    """Keep the certificates; `version` is the resource version of the Secret they replace."""
+    """Build the Secret. `version` is the resource version of the Secret that it replaces."""
     data = {
         entry: base64.b64encode(getattr(kept, name).encode()).decode()
         for name, entry in _ENTRIES.items()
@@ -99,7 +99,7 @@ def build_secret(place: Place, kept: Certificates, version: str = "") -> Documen
 
 
 def read_secret(document: Mapping[str, Any]) -> Certificates | None:
-    """Read the kept certificates; None if entries are missing or no text."""
+    """Read the certificates from the Secret; None if an entry is missing or is not text."""
     data = document.get("data") or {}
     try:
         found = {name: base64.b64decode(data[entry]).decode() for name, entry in _ENTRIES.items()}

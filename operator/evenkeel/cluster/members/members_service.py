@@ -1,9 +1,9 @@
 """
-Serves members while this process leads, and tells them where.
+Serves members while this process leads, and publishes its address.
 
-A replica that does not lead does not listen. The Service has no selector: its one endpoint is the
-leader, which writes it after it has begun to listen. So every HTTP client finds the leader, and
-nobody has to follow redirects.
+A replica that does not lead does not listen. The Service has no selector. Its only endpoint is the
+leader, which writes the endpoint after it has begun to listen. So every HTTP client reaches the
+leader without redirects.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ Value = TypeVar("Value")
 RETRY_SECONDS = 5.0
 LOOK_SECONDS = 60.0
 TOLD_SECONDS = 600.0
-"""Objects are written again after this time, for somebody may have changed them."""
+"""Objects are written again after this time, because a user may have changed them."""
 RENEW_SECONDS = 3600.0
-"""Between looks at the age of the certificates."""
+"""Interval between checks whether the certificates must be renewed."""
 
 
 class MembersService:
@@ -48,7 +48,7 @@ class MembersService:
         door: Door,
         refused: HearRefusal,
     ) -> None:
-        """Serve nothing yet."""
+        """Prepare the service. It does not listen yet."""
         self._refused = refused
         self._api = api
         self._place = place
@@ -56,7 +56,7 @@ class MembersService:
         self._door = door
         self._store = CertificateStore(api, place)
         self._told: dict[str, tuple[Document, float]] = {}
-        """By path: what was written last, and when."""
+        """The object that was last written to each path, and the time of the write."""
         self._foreign: set[str] = set()
 
     async def run(self) -> None:
@@ -67,7 +67,7 @@ class MembersService:
         async with server.serve(
             self._coordination, self._door, listening, self._store.context, self._refused
         ) as port:
-            log.info("members ask %s, which is port %d here", self._place.url, port)
+            log.info("members connect to %s, which is port %d of this pod", self._place.url, port)
             await self._keep_telling(authorities)
 
     async def _listen(self) -> socket.socket:
@@ -76,7 +76,7 @@ class MembersService:
         )
 
     async def _keep_telling(self, authorities: str) -> None:
-        """Write where the coordinator is and whom to trust, and renew the certificates."""
+        """Publish the address and the authorities to trust, and renew the certificates."""
         renewed_at = time.monotonic()
         while True:
             changed = self._coordination.namespaces_changed
@@ -88,7 +88,7 @@ class MembersService:
                     renewed_at = time.monotonic()
                 await self._tell(self._build_documents(authorities))
             except EvenkeelError as error:
-                log.warning("members may not find the coordinator, which is retried: %s", error)
+                log.warning("members may not find the coordinator; this is retried: %s", error)
                 seconds = RETRY_SECONDS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -104,7 +104,7 @@ class MembersService:
         ]
 
     async def _tell(self, wanted: Iterable[Document]) -> None:
-        """Write what has changed; an object that cannot be written does not hold up the others."""
+        """Write changed objects. An object that cannot be written does not delay the others."""
         trouble: EvenkeelError | None = None
         for document in wanted:
             path = paths.build_path_of(document)
@@ -121,7 +121,7 @@ class MembersService:
             raise trouble
 
     async def _may_write(self, path: str) -> bool:
-        """Whether there is no such object, or one of ours."""
+        """Whether the object does not exist, or was written by an operator."""
         try:
             found = await self._api.get(path)
         except NotFoundError:
@@ -131,7 +131,7 @@ class MembersService:
             return True
         if path not in self._foreign:
             self._foreign.add(path)
-            log.error("%s exists and is not the operator's: it is left as it is", path)
+            log.error("%s exists, but no operator wrote it, so it is not changed", path)
         return False
 
 

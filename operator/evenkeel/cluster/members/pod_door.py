@@ -1,4 +1,4 @@
-"""Admits pods by their tokens. The token says who asks; the path must say the same."""
+"""Admits pods by their tokens. The path of a request must name the pod of its token."""
 
 from collections.abc import Callable
 
@@ -18,27 +18,30 @@ class PodDoor:
         find_group: Callable[[Key], ConsumerGroup | None],
         find_pod: Callable[[Key], Pod | None],
     ) -> None:
-        """Groups and pods are those that the operator has seen."""
+        """Store the functions that find groups and pods in the operator's cache."""
         self._reviews = reviews
         self._find_group = find_group
         self._find_pod = find_pod
 
     async def admit(self, token: str, key: Key, member: str) -> None:
-        """Raise `DeniedError` unless this is the token of the pod `member`, which may join."""
+        """Raise `DeniedError` unless the token is of pod `member`, and the group selects it."""
         who = await self._reviews.identify(token)
         refuse_others(who, key, member)
         refuse_unselected(who, self._find_group(key), self._find_pod(Key(who.namespace, who.pod)))
 
 
 def refuse_others(who: PodIdentity, key: Key, member: str) -> None:
-    """Refuse a path that is not that of the token's pod."""
+    """Refuse a path that does not name the token's pod."""
     if who.namespace != key.namespace:
         raise DeniedError(
             Denial.ANOTHER_NAMESPACE,
-            f"the token is of a pod in namespace {who.namespace}, the group is in {key.namespace}",
+            f"the token belongs to a pod in namespace {who.namespace}, but the group is in "
+            f"namespace {key.namespace}",
         )
     if who.pod != member:
-        raise DeniedError(Denial.ANOTHER_POD, f"the token is of pod {who.pod}, not of {member}")
+        raise DeniedError(
+            Denial.ANOTHER_POD, f"the token belongs to pod {who.pod}, not to {member}"
+        )
 
 
 def refuse_unselected(who: PodIdentity, group: ConsumerGroup | None, pod: Pod | None) -> None:
@@ -47,7 +50,7 @@ def refuse_unselected(who: PodIdentity, group: ConsumerGroup | None, pod: Pod | 
     if consumers is None or consumers.members is None:
         return
     if pod is None or pod.uid != who.uid:
-        raise DeniedError(Denial.POD_UNSEEN, f"pod {who.pod} has not been seen yet")
+        raise DeniedError(Denial.POD_UNSEEN, f"the operator has not seen pod {who.pod} yet")
     if pod.has_ended:
         raise DeniedError(Denial.POD_UNSEEN, f"pod {who.pod} has ended")
     selector = consumers.members.selector
@@ -59,5 +62,6 @@ def refuse_unselected(who: PodIdentity, group: ConsumerGroup | None, pod: Pod | 
     if missing:
         shown = ", ".join(f"{name}={value}" for name, value in sorted(missing))
         raise DeniedError(
-            Denial.NOT_SELECTED, f"{group} does not select pod {who.pod}, which lacks {shown}"
+            Denial.NOT_SELECTED,
+            f"{group} does not select pod {who.pod}, because the pod lacks the labels {shown}",
         )

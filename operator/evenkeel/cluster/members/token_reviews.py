@@ -1,5 +1,5 @@
 """
-Asks the API server whose token this is, and remembers the answer for a while.
+Asks the API server which pod a token belongs to, and caches the answer for a while.
 
 `read_review` and `TokenReviews` decide by this table:
 
@@ -9,10 +9,10 @@ Asks the API server whose token this is, and remembers the answer for a while.
 | authenticated, our audience, but no pod | `NotAPod` |
 | authenticated for another audience | `Forbidden` |
 | not authenticated, with or without an error | `Forbidden`, with the error's words |
-| 403, 5xx, nothing, or what is no TokenReview | the pod of the last review, if that is at most |
-| | `BELIEVED_SECONDS` ago; else `ReviewUnavailable` |
+| 403, 5xx, no answer, or not a TokenReview | the pod of the last review, if that is at most |
+| | `BELIEVED_SECONDS` ago; otherwise `ReviewUnavailable` |
 
-Tokens are kept as hashes. A pod that ends is seen by the watch of pods, not here.
+Tokens are cached as hashes. The end of a pod is not noticed here, but by the watch of pods.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ FRESH_SECONDS = 60.0
 REFUSED_SECONDS = 5.0
 """A token that was refused is reviewed again after this time."""
 BELIEVED_SECONDS = 600.0
-"""While there are no reviews, a pod's last one counts for this time."""
+"""If the API server makes no reviews, the last review of a pod's token is used for this time."""
 MOST_KEPT = 10_000
-"""Tokens that are remembered; the one that was used longest ago goes first."""
+"""Maximum number of cached tokens. The token that was used longest ago is dropped first."""
 MOST_WAITING = 256
-"""Reviews that are wanted at the same time."""
+"""Maximum number of reviews that are in progress or wait for their turn."""
 AT_ONCE = 16
-"""Reviews that are made at the same time."""
+"""Maximum number of reviews that are in progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 def build_review(token: str) -> Document:
-    """Build the question."""
+    """Build the request for a review."""
     return {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",
@@ -94,7 +94,7 @@ def build_review(token: str) -> Document:
 
 
 def read_review(document: Document) -> Decision:
-    """Read the API server's answer; `msgspec.ValidationError` if it is none."""
+    """Read the API server's answer. Raise `msgspec.ValidationError` if it is not a review."""
     status = msgspec.convert(document, _Review).status
     if not status.authenticated:
         why = f": {status.error}" if status.error else ""
@@ -108,8 +108,8 @@ def read_review(document: Document) -> Decision:
     if not is_account or len(pod) != 1 or len(uid) != 1 or not (pod[0] and uid[0]):
         return Denied(
             Denial.NOT_A_POD,
-            f"the token of {status.user.username or 'nobody'} is bound to no pod; use that of a "
-            "projected volume with a serviceAccountToken",
+            f"the token of {status.user.username or 'nobody'} is bound to no pod; use the token "
+            "of a projected volume with a serviceAccountToken",
         )
     return PodIdentity(namespace, pod[0], uid[0])
 
@@ -140,11 +140,11 @@ class TokenReviews:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def identify(self, token: str) -> PodIdentity:
-        """Find the pod of a token, or raise `DeniedError`. Requests in parallel share a review."""
+        """Find the pod of a token, or raise `DeniedError`. Parallel requests share a review."""
         key = hashlib.sha256(token.encode()).digest()
         known = self._known.pop(key, None)
         if known is not None:
-            self._known[key] = known  # the newest comes last
+            self._known[key] = known  # the most recently used token comes last
         if known is not None and known.is_fresh(self._clock()):
             decision = known.decision
         else:
@@ -164,7 +164,7 @@ class TokenReviews:
         asking = self._asking.get(key)
         if asking is None:
             if len(self._asking) >= MOST_WAITING:
-                return self._believe(key, f"{MOST_WAITING} tokens are being reviewed already")
+                return self._believe(key, f"already {MOST_WAITING} tokens are being reviewed")
             asking = asyncio.create_task(self._decide(key, token), name="a token's review")
             self._asking[key] = asking
             asking.add_done_callback(lambda _: self._asking.pop(key, None))
@@ -186,7 +186,7 @@ class TokenReviews:
         return decision
 
     def _believe(self, key: bytes, why: str) -> Decision:
-        """Decide without a review."""
+        """Decide by the last review, because a new review is not possible."""
         known = self._known.get(key)
         is_pod = known is not None and isinstance(known.decision, PodIdentity)
         if known and is_pod and self._clock() - known.reviewed_at < BELIEVED_SECONDS:

@@ -2,9 +2,9 @@
 A minimal HTTP server for kubelets and Prometheus.
 
 A connection may send one short request without a body, and gets one answer. Everything else is
-refused with one line. If there are too many connections, a new one closes the one that has been
-idle longest; accepted requests are always answered. So clients can do little harm, and learn
-nothing about the server.
+refused with one line. If a new connection would be one too many, the server closes the connection
+that has been idle longest. Accepted requests are always answered. So clients can do little harm,
+and learn nothing about the server.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ ANSWER_SECONDS = 10.0
 """Time limit for sending the answer. Prometheus does not wait longer either."""
 LINGER_SECONDS = 1.0
 """
-How long the server waits for the client to close the connection. If the server closed it while the
-client still sends, the client would not get the whole answer.
+How long the server waits for the client to close the connection. If the server closed the
+connection while the client still sends, the client would not get the whole answer.
 """
 PIECE_BYTES = 65536
 METHODS = ("GET", "HEAD")
@@ -90,7 +90,7 @@ class HttpServer:
     """Answers all connections."""
 
     def __init__(self, pages: Mapping[str, Page]) -> None:
-        """Store the functions that make the pages; each is called at each request."""
+        """Store the functions that make the pages. Each request calls the function of its page."""
         self._pages = pages
         self._connections: dict[StreamWriter, _Connection] = {}
         """The open connections, oldest first."""

@@ -5,7 +5,7 @@ import socket
 
 
 def open_port(port: int, backlog: int) -> socket.socket:
-    """Open the port; `OSError` if that is not possible."""
+    """Open the port. Raise `OSError` if that is not possible."""
     if socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):  # IPv6 may be disabled
             return socket.create_server(

@@ -54,7 +54,7 @@ class ClusterCache:
         return None if found is None else self._join_slices(found)
 
     def list_groups(self) -> list[ConsumerGroup]:
-        """List all groups, each as from `find_group`."""
+        """List all groups, each as `find_group` returns it."""
         return [self._join_slices(each) for each in self.groups.list_values()]
 
     def find_report(self, driver: Key) -> str | None:

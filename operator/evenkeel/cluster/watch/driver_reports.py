@@ -17,7 +17,7 @@ def add_report(
     executors: Iterable[Pod],
     zone: Callable[[str], str | None],
 ) -> DriverSeen:
-    """Add the driver's report. An executor whose pod is gone does not fill its slot any more."""
+    """Add the driver's report. An executor whose pod has ended does not fill its slot any more."""
     seen = driver.driver
     assert seen is not None
     if seen.state is DriverState.STARTING:

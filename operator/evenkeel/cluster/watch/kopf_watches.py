@@ -3,8 +3,8 @@ Watches objects with kopf, which is configured to never write to them.
 
 By default kopf compares each object with a copy that it stores in an annotation, and removes the
 finalizer that all kopf operators share. It also gives up after nine attempts, so a minute of 403 or
-5xx answers would end a watch and with it all others. Here each watch retries for ever. Other
-errors, such as an invalid answer, still end all watches, and then this process must end.
+5xx answers would end a watch, and with it all other watches. Here each watch retries for ever.
+Other errors, such as an invalid answer, still end all watches, and then this process must end.
 """
 
 import logging

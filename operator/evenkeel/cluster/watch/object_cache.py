@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 
 class _Version(NamedTuple):
-    """The fields that order the versions of an object. It is small, because there are many."""
+    """The fields that order the versions of an object. Only these are kept, to save memory."""
 
     uid: str
     created: str

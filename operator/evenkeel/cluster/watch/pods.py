@@ -32,7 +32,7 @@ class Pod:
     driver: DriverSeen | None
     """The driver that runs in it, if it is a driver's pod."""
     gone_before: str
-    """Processes that began before this time have ended; empty if a container never has."""
+    """Processes that began before this time have ended; empty if a container has never ended."""
 
 
 def read(body: Mapping[str, Any]) -> Pod:
@@ -59,16 +59,17 @@ def read(body: Mapping[str, Any]) -> Pod:
 
 def _find_gone_before(status: Mapping[str, Any]) -> str:
     """
-    Find the time before which no process that runs can have begun, by the kubelet's clock.
+    Find the time, by the kubelet's clock, before which no running process can have begun.
 
-    Nobody says in which container a process runs, so each of them must have ended since then.
+    It is not known in which container a process runs. So this is the earliest of the times at which
+    the containers last ended.
     """
     ends = [_find_last_end(each) for each in status.get("containerStatuses") or ()]
     return min(ends, default="")
 
 
 def _find_last_end(container: Mapping[str, Any]) -> str:
-    """Find when a container, which may run again, ended last; empty if it never has."""
+    """Find when a container last ended, even if it runs again; empty if it has never ended."""
     states = (container.get(name) or {} for name in ("state", "lastState"))
     return max((each.get("terminated") or {}).get("finishedAt") or "" for each in states)
 

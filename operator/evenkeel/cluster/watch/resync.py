@@ -53,7 +53,7 @@ class _Suspect:
     known_uid: str | None
     """The uid that the watch had reported before the list; None if it had reported none."""
     listed: Head | None
-    """The object in the list, if newer than in the watch; None if the object is not in the list."""
+    """The listed version, which is newer than the watch's; None if the object is not listed."""
 
     def is_missed(self, cache: ObjectCache[Any], now: Head) -> bool:
         """

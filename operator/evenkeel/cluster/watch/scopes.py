@@ -20,8 +20,8 @@ STALE_SECONDS = 300.0
 """
 A process whose lists are older than this is restarted.
 
-It is longer than an upgrade of an API server takes. During an upgrade, a restart would not help,
-and the pauses between repeated restarts grow.
+This time is longer than the upgrade of an API server takes. During an upgrade, a restart would not
+help, and the pauses between repeated restarts grow.
 """
 SICK_ROUNDS = 3
 """If so many comparisons in a row find changes that were missed, the process is unhealthy."""
@@ -55,7 +55,7 @@ class Scope:
         self.is_listed = False
         """Whether it was listed at least once."""
         self.seen_at = now
-        """When it was last listed, or this process started."""
+        """When it was last listed or, before the first list, when this process started."""
         self.trouble = ""
         """Why the last list failed; empty if it succeeded."""
         self.is_refused = False
@@ -74,7 +74,7 @@ class Scope:
 
     @property
     def may_be_left_out(self) -> bool:
-        """Whether the other scopes can be used without it: it is one namespace without rights."""
+        """Whether other scopes can be used without this one: it is a namespace without rights."""
         return self.is_refused and self.namespace is not None
 
     def list_uids(self) -> dict[Key, str]:

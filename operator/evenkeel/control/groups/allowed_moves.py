@@ -1,9 +1,9 @@
 """
 Plans a group with the moves that are allowed now. Pure.
 
-While a group is paused, or its job has not adopted the newest assignment yet, only forced moves are
-allowed. The latter is only possible if the strategy can limit moves. To drain a consumer and to
-request a rebalance also works while the group is paused.
+Only forced moves are allowed while a group is paused, and while its job has not adopted the newest
+assignment yet. The second rule does not apply if the strategy cannot limit moves. A user can drain
+a consumer and request a rebalance even while the group is paused.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def plan_allowed_moves(
     if group.rebalance_asked:
         policy = replace(policy, max_moves=None, min_gain=0.0)
     elif findings.is_paused(group):
-        # Use the default strategy: the group's strategy may not limit its plan to forced moves.
+        # Use the default strategy, because not every strategy can limit a plan to forced moves.
         calm = Policy(pinned=policy.pinned, max_moves=0, grace_seconds=grace)
         return _plan_forced_moves(group, queues, members, calm)
     elif is_behind and "max_moves" in strategies.find(policy.strategy).uses:

@@ -2,9 +2,9 @@
 Reads what brokers report about a group: its lag and its members. Pure.
 
 A driver's client id ends with the origin of its ConsumerGroup object, so the drivers of different
-objects can be distinguished, even of objects in different Kubernetes clusters. If two objects use
-the same RocketMQ group, the older one continues. This is also the rule if one operator manages
-both.
+objects can be distinguished, even if the objects are in different Kubernetes clusters. If two
+objects use the same RocketMQ group, the older object continues. The same rule applies if one
+operator manages both objects.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ class Census:
     members: Sequence[GroupMember] | None = None
     """None if the brokers have not reported the members yet, or need not be asked."""
     places: frozenset[TopicKey] = frozenset()
-    """The topics whose brokers have reported their members."""
+    """The topics whose brokers have reported the members of the group."""
 
     @property
     def lag(self) -> int:
@@ -39,7 +39,7 @@ class Census:
 
 
 def is_needed(group: ConsumerGroup) -> bool:
-    """Whether others that read in the group would make messages come twice."""
+    """Whether messages would be read twice if other clients also read as this group."""
     return group.spec.job is not None or planning.has_members(group)
 
 
@@ -51,9 +51,9 @@ def find_conflict(
     client_ids: frozenset[str] | None,
 ) -> Conflict | None:
     """
-    Find clients that read in the group, and are neither its driver nor members of it.
+    Find clients that read as the group, but are neither its driver nor its members.
 
-    `client_ids` are those that members have told; None if nobody knows yet.
+    `client_ids` are the ids that members have reported; None if they are not known yet.
     """
     if census is None or census.members is None:
         return None
@@ -67,7 +67,7 @@ def find_conflict(
     return Conflict(
         ConditionReason.FOREIGN_CONSUMERS,
         f"{_list_names(others)} also read as {group.group!r}, but are not members, so messages are "
-        "read twice: stop them, let them follow, or choose another spec.group",
+        "read twice: stop them, make them members, or choose another spec.group",
         stops=False,  # otherwise any client that joins could stop the members
     )
 
@@ -78,8 +78,8 @@ def _find_beside_job(
     """
     Find members that are not the group's own driver. A job must be the only reader.
 
-    If the group has a driver, one member that is a driver without an origin counts as this driver,
-    because earlier versions did not send an origin.
+    If the group has a driver that the brokers do not list with its origin, one listed driver
+    without an origin counts as this driver, because earlier versions did not send an origin.
     """
     others = [each for each in members if not _is_ours(group, each)]
     if has_driver and len(others) == len(members):

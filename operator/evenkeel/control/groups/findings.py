@@ -91,17 +91,21 @@ def _check_unreadable(group: ConsumerGroup, seen: GroupSurroundings) -> Finding 
 
 
 def _check_followed(seen: GroupSurroundings) -> list[Finding]:
-    """Check whether members read what they should; no finding if there are none."""
+    """Check whether members read the queues that they own; no finding without members."""
     if seen.held is None:
         return []
     waiting = seen.held.leaving_queues + seen.held.waiting_queues
     if waiting:
         text = (
-            f"{waiting} queues are on their way to another member, or have none that may read them"
+            f"{waiting} queues are being handed over to another member, or have no member that may "
+            "read them"
         )
         return [Finding(ConditionType.FOLLOWED, False, ConditionReason.HANDING_OVER, text)]
     if seen.held.lent_queues:
-        text = f"{seen.held.lent_queues} queues are read by others, as their owner has no session"
+        text = (
+            f"{seen.held.lent_queues} queues are read by other members, because their owners have "
+            "no session"
+        )
         return [Finding(ConditionType.FOLLOWED, False, ConditionReason.LENT, text)]
     return [Finding(ConditionType.FOLLOWED, True, ConditionReason.READ_BY_OWNERS)]
 
@@ -137,7 +141,7 @@ def _check_paused(group: ConsumerGroup) -> list[Finding]:
         return [Finding(ConditionType.PAUSED, True, ConditionReason.ASKED, text)]
     said = group.head.annotations.get(PAUSED, "false")
     if said != "false":
-        text = f'the annotation {PAUSED} says "{said[:64]}": only "true" pauses'
+        text = f'the annotation {PAUSED} is "{said[:64]}", but only "true" pauses the group'
         return [Finding(ConditionType.PAUSED, False, ConditionReason.NOT_UNDERSTOOD, text)]
     return []
 
@@ -158,7 +162,7 @@ def check_drained(
 
 
 def _count_owned(assignments: Sequence[Assigned]) -> dict[str, str]:
-    """Describe how many queues each consumer owns, by its pod if it fills a slot."""
+    """Describe how many queues each consumer owns, by its pod's name or, without a pod, its id."""
     counts = {
         each.pod or each.consumer: sum(map(len, planning.read_owned(each))) for each in assignments
     }
@@ -219,7 +223,7 @@ def _check_ready(group: ConsumerGroup, seen: GroupSurroundings, assigned: Findin
 
 
 def is_paused(group: ConsumerGroup) -> bool:
-    """Whether only queues without an owner may get one."""
+    """Whether only queues without an owner may get a new owner."""
     return group.spec.rebalance.paused or group.head.annotations.get(PAUSED) == "true"
 
 

@@ -1,9 +1,9 @@
 """
 Decides the next status of a group, and the Events to write. Pure.
 
-Decisions are idempotent: a decision from the decided status is the same status, so nothing is
-written. If something cannot be observed or planned, the assignment stays, and a condition gives the
-reason.
+Decisions are idempotent: if a group already has the decided status, the next decision is the same
+status, so nothing is written. If something cannot be observed or planned, the assignment stays, and
+a condition gives the reason.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ from lb_core.plan import Plan
 MOST_TEXT = 4000
 MOST_OF_AN_EVENT = 1000
 MOST_PLACES = 100_000
-"""Limit of queue entries in an assignment. Up to it, an assignment can be written in time."""
+"""Maximum number of queue entries in an assignment. A longer one could not be written in time."""
 PASSING = (ConditionReason.STARTING, ConditionReason.ROUTE_PENDING, ConditionReason.JOB_ENDS)
 """Reasons that are normal while a group starts or changes. No Events are written for them."""
 
@@ -124,8 +124,8 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
     plan = allowed_moves.plan_allowed_moves(group, seen, queues, taken.members, is_behind=is_behind)
     assignments = taken.list_assignments(plan)
     _refuse_too_long(group, assignments)
-    # The job's checkpoint may have a higher epoch than this object, which may be new. A job only
-    # follows epochs above its own.
+    # If this object is new, the job's checkpoint may have a higher epoch than the object. A job
+    # only follows epochs that are higher than its own.
     has_changed = (
         _collect_shares(assignments) != _collect_shares(kept.assignments) or adopted > kept.epoch
     )
@@ -205,7 +205,7 @@ def replace_status(status: GroupStatus, **changes: object) -> GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Participants:
-    """The consumers of a group and, for a job, its slots."""
+    """The consumers of a group and, for a job or members, the slots."""
 
     members: Sequence[Member]
     slots: dict[str, JobSlot]
@@ -218,7 +218,8 @@ class _Participants:
             report = seen.job.report if seen.job else None
             found = update_slots(group, job.executors, report, now)
             return cls(found.members, dict(found.by_name))
-        if seen.conflict is not None and seen.conflict.stops:  # or messages would be read twice
+        # Without this check, messages would be read twice.
+        if seen.conflict is not None and seen.conflict.stops:
             return cls((), {})
         if planning.has_members(group):
             return cls._find_live(group, seen, now)
@@ -238,9 +239,9 @@ class _Participants:
         if seen.live is None:
             raise planning.NotReadyError(
                 ConditionReason.MEMBERS_UNKNOWN,
-                f"{group}: its members are not known before its coordinator has run for one "
-                "spec.consumers.members.session; in a cluster, the chart's value members.enabled "
-                "runs it",
+                f"{group}: its members are not known yet: the coordinator must first run for the "
+                "time spec.consumers.members.session. In a cluster, it runs only if the chart's "
+                "value members.enabled is true",
             )
         found = member_slots.update_slots(group, seen.live, now)
         return cls(found.members, dict(found.by_name), found.look_again_seconds)

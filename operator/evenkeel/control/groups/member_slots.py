@@ -1,13 +1,15 @@
 """
-Which member fills which slot. Pure.
+Decides which member fills which slot. Pure.
 
-Members come and go under new names, as the pods of a Deployment do. So queues are owned by lasting
-slots `<group>-0`, `<group>-1` and so on, as in a job; the status is the only memory. A slot whose
-member has ended keeps its queues for the grace. Whoever comes fills an empty slot, and gets a new
-one only if none is empty. A member that comes back under its old name gets its old slot.
+A member that replaces another one has a new name, as the pods of a Deployment do. So queues are
+owned by lasting slots `<group>-0`, `<group>-1` and so on, as in a job. Only the status stores which
+member fills which slot. A slot whose member has ended keeps its queues for the grace. A new member
+fills an empty slot. If no slot is empty, the member gets a new slot. A member that comes back under
+its old name gets its old slot.
 
-A rolling update starts a new pod before it ends an old one. So a pod of another owner than those
-that fill slots, such as another ReplicaSet, waits for one of theirs, for as long as the grace.
+A rolling update starts a new pod before it ends an old one. The new pod has another owner, such as
+a new ReplicaSet, than the pods that fill slots. Such a pod gets no new slot at once: it first waits
+for the slot of an old pod, at most for the grace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +35,7 @@ class LiveMember:
     """When its session began."""
     zone: str = ""
     owner: str = ""
-    """What made it, such as a ReplicaSet; empty if that is unknown."""
+    """The object that created it, such as a ReplicaSet; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class MemberSlots:
     by_name: Mapping[str, JobSlot]
     members: Sequence[Member]
     look_again_seconds: float | None
-    """When a member has waited for long enough; None: none waits."""
+    """Seconds until a waiting member gets a new slot; None if no member waits."""
 
 
 def update_slots(group: ConsumerGroup, live: Sequence[LiveMember], now: datetime) -> MemberSlots:
@@ -53,7 +55,7 @@ def update_slots(group: ConsumerGroup, live: Sequence[LiveMember], now: datetime
     known = {name: each for each in group.status.assignments
              if group.read_slot(name := each.consumer) is not None}  # fmt: skip
     found = _find_slots(group, known, alive, now)
-    if alive:  # else no slot could take over what another one loses
+    if alive:  # otherwise no slot could take over the queues of a removed slot
         found = [each for each in found if each.executor or each.empty_for_seconds < grace]
     filled = [alive[each.executor] for each in found if each.executor]
     others = [each for name, each in alive.items() if each not in filled]
@@ -80,7 +82,7 @@ def _find_slots(
     alive: Mapping[str, LiveMember],
     now: datetime,
 ) -> list[Slot]:
-    """Find the slots of the status. One whose member was drained and has ended is left out."""
+    """List the slots of the status, without slots whose member was drained and has ended."""
     found: list[Slot] = []
     taken: set[str] = set()
     for name, old in known.items():

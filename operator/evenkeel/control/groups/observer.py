@@ -39,7 +39,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """A group, with everything but the time that a decision about the group depends on."""
+    """A group and everything else that a decision about it depends on, except the time."""
 
     group: ConsumerGroup
     drive: Drive | None
@@ -53,7 +53,7 @@ class _GroupNotes:
     census: Census | None = None
     """The last answers of the brokers."""
     census_error: str | None = None
-    """Why the brokers could not list the readers when they were last asked."""
+    """Why the last request for the readers failed; None if it succeeded."""
     rates: Rates = field(default_factory=Rates)
     start_error: str | None = None
     """Why the driver could not be started."""
@@ -71,7 +71,7 @@ class GroupObserver:
         self._notes: dict[Key, _GroupNotes] = {}
 
     def note_change(self, key: Key, group: ConsumerGroup | None) -> set[Key]:
-        """Note that a group has changed or is gone. Return the other groups that this affects."""
+        """Note a change or deletion of a group. Return the other groups that it affects."""
         if group is None:
             self._notes.pop(key, None)
         else:
@@ -143,7 +143,7 @@ class GroupObserver:
         )
 
     def _find_rival(self, group: ConsumerGroup) -> tuple[Conflict | None, list[TopicClaim]]:
-        """Find an older rival group, and list the topics that this group has claimed."""
+        """Find a rival group that was first, and list the topics that this group has claimed."""
         others = self._rivals.list_others(group)
         keys = {key for each in (group, *others) for key in each.topic_keys}
         found = {key: self._world.find_topic(key) for key in keys}
@@ -219,7 +219,11 @@ class GroupObserver:
         return self._notes.get(group.head.key) or _GroupNotes()
 
     def ask_again_seconds(self, group: ConsumerGroup) -> float | None:
-        """Return after how many seconds to ask again; None: only after a topic has changed."""
+        """
+        Return after how many seconds to ask the brokers again.
+
+        None means that they are asked again only after a topic has changed.
+        """
         if not self._list_asked(group):
             return None
         is_calm = self._find_other_readers(group) is None and self.knows_readers(group)

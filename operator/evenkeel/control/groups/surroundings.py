@@ -1,8 +1,8 @@
 """
 The surroundings of a group: its topics, consumers, job and rivals.
 
-A decision depends on the group, its surroundings and the time. None always means unknown, never
-empty.
+A decision depends on the group, its surroundings and the time. If pods, members, held queues, lag
+or weights are None, they are unknown, not empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ class GroupSurroundings:
 
     topics: Mapping[Key, Topic]
     job: JobSeen | None = None
-    """None if there is no job, and no driver of an earlier job."""
+    """None if the group has no job, and no driver of an earlier job still exists."""
     pods: Sequence[Member] | None = None
     """The pods that `podSelector` selects."""
     live: Sequence[LiveMember] | None = None
     """The members that have a session, for a group with members."""
     held: HeldQueues | None = None
-    """Where the queues of a group with members are."""
+    """How many queues of a group with members are granted, lent, being released, or waiting."""
     lag: int | None = None
     weights: Mapping[model.Queue, float] | None = None
     """The weight of each queue, for strategies with weights by rate."""

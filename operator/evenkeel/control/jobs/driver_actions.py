@@ -1,9 +1,9 @@
 """
 Decides when a job's driver starts, stops and restarts. Pure.
 
-The inputs are the observed driver and the identity that it must have, if it must run. Before an
-ended driver is removed, its ending is written to the status, so it is known after a restart of the
-operator.
+The inputs are the observed driver and, if a driver must run, the identity that it must have. Before
+an ended driver is removed, its ending is written to the status. So the ending is still known after
+a restart of the operator.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from evenkeel.control.jobs.states import DriverSeen, DriverState, Ending, JobSee
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 STEADY_SECONDS = 600.0
-"""After a run of at least this length, the next pause is the shortest again."""
+"""After a run that is longer than this, the next pause is FIRST_PAUSE again."""
 LATE_SECONDS = 10.0
-"""A driver that has not ended this long after its time limit counts as lost."""
+"""A driver that still runs this long after its time limit counts as lost."""
 GIVE_UP_SECONDS = 5.0
 """Time until the next attempt to remove a driver whose state is unknown."""
 
@@ -47,7 +47,7 @@ class Refused:
 
 
 Wanted = str | Refused | None
-"""The identity that the driver must have; None if no driver must run."""
+"""The identity that the driver must have; None if the driver must not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _describe_running(driver: DriverSeen, message: str, record: JobRecord | None
     report = driver.report
     if report is not None and report.slots:
         return JobSeen(JobState.RUNNING, message, report, record)
-    error = report.error if report is not None else None  # it explains why no slot is filled yet
+    error = report.error if report is not None else None  # why no slot is filled yet
     return JobSeen(JobState.STARTING, message or error or "", report, record)
 
 

@@ -43,7 +43,7 @@ def update_slots(
     """
     Update which executor fills which slot, and how many slots there are.
 
-    Without a report no executor counts as lost, because only the driver can report this.
+    Without a report no executor counts as lost, because only the driver can report a loss.
     """
     known = {each.consumer: each for each in group.status.assignments
              if group.read_slot(each.consumer) is not None}  # fmt: skip

@@ -1,5 +1,5 @@
 """
-Finds closing queues that all groups have read and no producer writes any more. Pure.
+Finds closing queues that all groups have read, and to which no producer writes any more. Pure.
 
 A producer learns at its next route request that a queue is closed. Until then the broker accepts
 its messages. So a queue counts as drained only if all groups have read it and its end offset has
@@ -42,7 +42,7 @@ class Quiet:
         self._ends: dict[MessageQueue, _QueueEnd] = {}
 
     def note(self, ends: Mapping[MessageQueue, int], now: float) -> set[MessageQueue]:
-        """Note the end offsets of closing queues. Return those that are quiet for long enough."""
+        """Note the end offsets of closing queues. Return queues that are quiet for long enough."""
         self._ends = {queue: self._end_of(queue, offset, now) for queue, offset in ends.items()}
         return {queue for queue, end in self._ends.items() if now - end.since >= QUIET_SECONDS}
 
@@ -53,7 +53,7 @@ class Quiet:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The closing queues that are drained, and what the others wait for."""
+    """The closing queues that are drained, and what the other closing queues wait for."""
 
     drained: Mapping[str, set[int]]
     """Ids of drained queues, by broker."""

@@ -1,7 +1,7 @@
 """
 Sends the requests to all brokers for one provisioning step of a topic.
 
-If a broker fails at any point, its queues do not change, and the step continues on the others.
+If a broker fails at any point, its queues do not change, and the step continues on other brokers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -72,7 +72,7 @@ def _find_master(addresses: Mapping[int, str]) -> "_Master":
 
 
 def _ask_readers(masters: "_Masters", task: TopicWish, having: Sequence[str]) -> Flow[set[str]]:
-    """Ask all brokers for the groups that read the topic. Many have no ConsumerGroup object."""
+    """Ask all brokers for the groups that read the topic. Many groups have no ConsumerGroup."""
     told = yield from masters.ask({name: GetReaders(task.topic) for name in having})
     return {group for found in told.values() for group in found} | set(task.readers())
 
@@ -123,7 +123,7 @@ class _Masters:
         return {name: error for name, error in found if error is not None}
 
     def ask(self, requests: Mapping[str, Request[Value]]) -> Flow[dict[str, Value]]:
-        """Send requests to brokers in parallel. Return the answers of those that did not fail."""
+        """Send requests to brokers in parallel. Return the answers of brokers that did not fail."""
         asked = [name for name in requests if self._masters[name].error is None]
         answers = yield from self._send([(name, requests[name]) for name in asked])
         found = {}

@@ -42,7 +42,8 @@ def is_shown(spec: api.Provision, outcome: StepOutcome, route: Sequence[api.Brok
 
 def _list_refusals(outcome: StepOutcome) -> list[str]:
     return [
-        f"{name} refuses: {error}; correct spec.provision, or give these credentials the right"
+        f"{name} refuses: {error}; correct spec.provision, or give the right to the Topic's "
+        "credentials"
         for name, error in outcome.failed.items()
         if not isinstance(error, errors.UnavailableError)
     ]

@@ -35,7 +35,7 @@ class TopicStep:
     """The changes to write now, and the queues that are closing."""
 
     puts: Mapping[str, QueueCounts] = field(default_factory=dict)
-    """The numbers to write, by broker."""
+    """The numbers of queues to write, by broker."""
     made: tuple[str, ...] = ()
     """Brokers where the topic is new."""
     closing: Mapping[str, range] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class StepOutcome:
     waits: tuple[str, ...] = ()
     """Why closing queues are not drained yet."""
     failed: Mapping[str, MqError] = field(default_factory=dict)
-    """Brokers that did not answer or refused."""
+    """Brokers that did not answer, or that refused a request."""
 
     @property
     def is_under_way(self) -> bool:

@@ -1,7 +1,7 @@
 """
 Reads all settings of a topic on one broker, and writes them back with new numbers of queues.
 
-So order, flags and attributes of the topic do not change.
+In this way, the order, flags and attributes of the topic do not change.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """
 Checks whether Topics name only allowed name servers. Pure.
 
-The operator connects to the name servers that a Topic names, from its own place in the network. A
-list of patterns can limit which addresses a Topic may contain. Addresses of brokers that an allowed
+The operator connects, from its own network, to the name servers that a Topic names. A list of
+patterns can limit which addresses a Topic may contain. Addresses of brokers that an allowed
 name server returns are trusted.
 """
 
@@ -40,8 +40,8 @@ def refuse_others(topic: Topic, patterns: Sequence[str]) -> None:
         if not is_allowed(server, patterns):
             raise NotReadyError(
                 ConditionReason.NAME_SERVER_NOT_ALLOWED,
-                f"{topic}: the operator may not connect to {server}: use another one, or add "
-                "this one to the operator's --allow-name-servers",
+                f"{topic}: the operator may not connect to {server}: use another name server, or "
+                "add this one to the operator's --allow-name-servers",
             )
 
 

@@ -21,13 +21,13 @@ from mq_client import values
 SOON_SECONDS = 2.0
 """Interval of reconciles while a change is in progress."""
 MOST_ZONE = 253
-"""The longest zone name in a status, as in Kubernetes."""
+"""Maximum length of a zone's name in a status, as in Kubernetes."""
 AWAY_SECONDS = 600.0
 """
 How long queues keep their owners after their broker leaves the route.
 
-A broker that crashed is back within seconds or, if it must recover much data, minutes. It would be
-needless to move its queues, and later move them back.
+A broker that crashed is back within seconds or, if it must recover much data, within minutes. In
+this time, moving its queues away and back again would be needless.
 """
 
 
@@ -140,8 +140,8 @@ def _check_ready(
         return Finding(ConditionType.READY, False, ConditionReason.NO_QUEUES, text)
     if away:
         names = ", ".join(f"{each.broker} since {each.since}" for each in away)
-        text = f"{topic}: the route does not contain {names}; their queues keep their owners "
-        text += "for ten minutes"
+        text = f"{topic}: the route has not contained {names}; queues keep their owners for ten "
+        text += "minutes after their broker leaves the route"
         return Finding(ConditionType.READY, True, ConditionReason.BROKER_AWAY, text)
     return Finding(ConditionType.READY, True, ConditionReason.ROUTE_READ)
 

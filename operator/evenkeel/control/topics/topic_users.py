@@ -16,7 +16,7 @@ class TopicUsers:
         """The groups of each topic. The topic itself need not exist."""
 
     def note(self, group: Key, topics: Collection[Key]) -> None:
-        """Note which topics a group names: no topics if the group is gone."""
+        """Note which topics a group names. A deleted group names no topics."""
         new = frozenset(topics)
         old = self._topics.pop(group, frozenset())
         if new:

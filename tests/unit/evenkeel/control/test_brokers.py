@@ -42,7 +42,7 @@ def test_nobody_waits_for_ever_for_who_does_not_answer(
 
     answer = asyncio.run(asked())
     assert isinstance(answer, ReadFailure)
-    assert "answered for 0.05 s" in answer.message
+    assert "within 0.05 s" in answer.message
 
 
 def test_a_client_of_credentials_that_have_changed_is_closed_once_it_is_idle(

@@ -77,7 +77,7 @@ def test_the_picture_names_the_member_and_says_when_nobody_reads(tmp_path: Path)
     run(tmp_path, out, story)
     assert "MEMBER" in pictures[0]
     assert "adopted" not in pictures[0], "only jobs adopt"
-    assert "8 queues are on their way to another member, or have none" in pictures[1]
+    assert "8 queues are being handed over to another member, or have no" in pictures[1]
 
 
 def _draw(screen: Screen, out: io.StringIO) -> str:

@@ -1,4 +1,4 @@
-"""Connections that say nothing, too slowly or too much: they cost little and harm nobody."""
+"""Connections that are silent, too slow or too talkative cost little and harm no other one."""
 
 import asyncio
 import contextlib
@@ -158,7 +158,7 @@ def test_headers_that_are_too_long_are_refused() -> None:
 def test_a_flood_of_connections_takes_no_place_from_those_who_ask(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ten times as many as there may be; one request has been waiting since before them."""
+    """Ten times the allowed number connect, while an earlier request is still incomplete."""
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 50)
     monkeypatch.setattr(connections, "FIRST_HEAD_SECONDS", 60.0)
     monkeypatch.setattr(server, "BODY_SECONDS", 60.0)

@@ -1,4 +1,4 @@
-"""What members that come and go are granted, by the slots that they fill."""
+"""Which queues are granted to members that join and leave, by the slots that they fill."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,12 +38,12 @@ class Members:
         self.coordination.follow(group, {})
 
     async def begin(self) -> None:
-        """Let `a` and `b` join; the first borrows what is the other's, and gives it back."""
+        """Let `a` and `b` join; `a` first borrows the queues of `b`, and gives them back."""
         for member in "abaab":
             await self.ask(member)
 
     async def ask(self, member: str) -> list[str]:
-        """Ask, holding what the last answer granted; the ids that are granted."""
+        """Ask, holding what the last answer granted; return the ids that are granted now."""
         last = self.answers.get(member)
         number = self.numbers[member] = self.numbers.get(member, 0) + 1
         request = MemberRequest(
@@ -84,7 +84,7 @@ def test_a_pod_is_granted_the_queues_of_the_slot_that_it_fills() -> None:
 
 
 def test_a_pod_that_waits_for_a_slot_borrows_its_queues_before_it_gets_it() -> None:
-    """So they go from the old pod to its successor, and to nobody in between."""
+    """So the queues go directly from the old pod to its successor."""
 
     async def story(members: Members) -> None:
         await members.begin()
@@ -127,7 +127,7 @@ def test_a_pod_that_is_drained_borrows_nothing() -> None:
 
 
 def test_a_new_leader_waits_for_the_longest_session_that_was_promised() -> None:
-    """The spec says 10 s by now, and the status 50 s."""
+    """The spec now says 10 s, but the status still says 50 s."""
 
     async def run() -> None:
         members = Members()

@@ -1,4 +1,4 @@
-"""Sessions end at once where a process is known to have ended, and never that of its successor."""
+"""A session ends at once when its process is known to have ended; that of its successor never."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ BEFORE, AFTER = (datetime.now(UTC) + timedelta(days=days) for days in (-1, 1))
 
 
 class Desk(GroupDesk):
-    """It has settled, and `a` owns the queue."""
+    """A desk that has settled. The member `a` owns the queue."""
 
     def __init__(self) -> None:
         super().__init__(Terms(600.0), 0.0, lambda: None)
@@ -108,7 +108,7 @@ def test_a_member_that_asks_lives_whatever_the_clocks_say() -> None:
 
 
 def test_a_process_that_ends_while_it_waits_ends_its_session() -> None:
-    """The kubelet is sometimes heard before the connection is closed."""
+    """The kubelet's report sometimes arrives before the connection is closed."""
 
     async def story(it: Desk) -> None:
         await it.hear("a", 1)
@@ -163,7 +163,7 @@ def test_a_successor_is_not_taken_for_the_suspect() -> None:
 
 
 def test_a_queue_that_its_borrower_gets_for_good_is_lent_no_more() -> None:
-    """No grant changes with it, so no member has news."""
+    """This changes no grant, so no member gets a new answer."""
 
     async def story(it: Desk) -> None:
         it.lend(["b"])

@@ -1,4 +1,4 @@
-"""What Prometheus reads of members."""
+"""The metrics of members."""
 
 from types import SimpleNamespace
 from typing import Any, cast

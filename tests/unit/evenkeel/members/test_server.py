@@ -133,7 +133,7 @@ def test_every_bad_request_has_an_answer_of_its_own_and_harms_nobody() -> None:
 
 
 class Closed:
-    """Admits nobody."""
+    """A door that admits no member."""
 
     def __init__(self, denial: Denial) -> None:
         self._denial = denial

@@ -62,7 +62,7 @@ def test_a_page_that_comes_drop_by_drop_is_not_waited_for(monkeypatch: pytest.Mo
         while not never.wait(0.02):
             yield b"x"
 
-    with answering(drops()) as (server, _), pytest.raises(AwayError, match="not answer: it takes"):
+    with answering(drops()) as (server, _), pytest.raises(AwayError, match="the answer takes"):
         cluster(server).read_page(POD, 4040, "/metrics")
 
 

@@ -251,7 +251,7 @@ def test_members_are_shown_by_the_slots_that_they_fill_and_lent_queues_are_told(
         "orders@broker-b 0 belongs to billing-1, a slot without a member: other members "
         "read its queues."
     )
-    assert "4 queues are read by others" in sentences.explain_group(its)
+    assert "4 queues are read by other members" in sentences.explain_group(its)
 
 
 def test_a_job_that_is_an_epoch_behind_is_said_to_be() -> None:
@@ -296,7 +296,7 @@ def test_broadcasting_has_nothing_to_explain_but_that() -> None:
     [
         ("orders", "orders must be a queue written as TOPIC@BROKER/ID, such as orders@broker-a/3"),
         ("orders@broker-a/x", "must be a queue"),
-        ("orders@broker-a/9", "has no queue orders@broker-a/9: its ids there are below 4"),
+        ("orders@broker-a/9", "has no queue orders@broker-a/9: the ids on broker-a are below 4"),
         ("bills@broker-a/1", "it has queues on orders@broker-a, orders@broker-b"),
     ],
 )
@@ -316,9 +316,12 @@ def test_conditions_are_told_in_words() -> None:
     [
         ({"name": "Averagely"}, "Averagely: the sorted queues are cut into runs"),
         ({"name": "AveragelyByCircle"}, "dealt one by one"),
-        ({"name": "ConsistentHash", "consistentHash": {"virtualNodes": 3}}, "3 points each"),
+        (
+            {"name": "ConsistentHash", "consistentHash": {"virtualNodes": 3}},
+            "consumer has 3 points",
+        ),
         ({"name": "MachineRoom", "machineRoom": {"rooms": ["r1", "r2"]}}, "rooms r1, r2"),
-        ({"name": "MachineRoomNearby"}, "consumers that are there, Averagely"),
+        ({"name": "MachineRoomNearby"}, "consumers in that room, by Averagely"),
         ({"name": "Config", "config": {"queues": {}}}, "what spec.strategy.config names"),
         ({"sticky": {"zones": "Ignore"}}, "even loads first, then the fewest moves"),
         ({"sticky": {"zones": "Require"}}, "only owners in the zone of the broker"),

@@ -160,7 +160,8 @@ def test_patience_ends_and_the_place_is_kept() -> None:
         here.play(flow, [route("a:1"), lost] + [route("a:1"), lost] * 5)
     assert str(caught.value) == (
         "orders@broker-a 3 from offset 7: all retries failed for 11 s (Times.patience); check "
-        "that its broker runs, then pull again from there; the last error: refused"
+        "that the queue's broker runs, then pull again from this offset; the last error was: "
+        "refused"
     )
     assert (position.next, here.seconds) == (7, 1 + 2 + 4 + 4)
 

@@ -62,7 +62,7 @@ def test_a_loop_without_a_sign_ends_its_driver_and_says_why() -> None:
 
     with LoopWatchdog(end, first=0.01).run_in_thread():
         assert ended.wait(WAIT_SECONDS)
-    assert said == ["its loop has given no sign of life for 0.01 s"]
+    assert said == ["its loop has begun no turn for 0.01 s"]
 
 
 def test_a_driver_that_is_done_is_not_ended() -> None:
@@ -77,7 +77,7 @@ def test_a_driver_that_is_done_is_not_ended() -> None:
 def test_a_hung_driver_does_not_keep_its_lease(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its other threads renew the Lease. The driver ends because its loop reports no turns."""
+    """Other threads of the driver renew the Lease. It ends because its loop reports no turns."""
     ended = threading.Event()
     monkeypatch.setattr(in_cluster, "KubeApi", Cluster)
     monkeypatch.setattr(lease, "end_at_once", lambda why: ended.set())

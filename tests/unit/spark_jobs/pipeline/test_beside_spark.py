@@ -287,7 +287,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
         (
             '{"epoch": 1, "assignments": [{"consumer": "s", "queues": '
             '[{"topic": "t", "broker": "b", "ids": "3-1"}]}]}',
-            "the second must be the larger",
+            "the end must be above the start",
         ),
     ],
     ids=["half a file", "wrong type", "no range"],
@@ -309,7 +309,7 @@ def test_a_broken_assignment_is_an_error_that_names_the_file(
         ({"mode": "Often"}, r"Invalid enum value 'Often' - at `\$\.mode`"),
         ({"sink": {}}, "sink needs either format or file"),
         ({"deadLetter": {"format": "json", "file": "f.py"}}, "deadLetter needs either"),
-        ({"transform": {"sql": "x", "file": "f.py"}}, "either sql or file"),
+        ({"transform": {"sql": "x", "file": "f.py"}}, "both sql and file"),
         ({"name": ""}, "length >= 1"),
         ({"executors": 0}, r"`int` >= 1 - at `\$\.executors`"),
         ({"triggerSeconds": -1}, "`float` >= 0"),
@@ -340,7 +340,7 @@ def users_file(text: str) -> Callable[[Path], dict[str, Any]]:
         (users_file("raise SystemExit(3)"), "users.py: SystemExit"),
         (users_file("transforms = 1"), "users.py: there is no function transform"),
         (lambda _: {"transform": {"file": "/nowhere.py"}}, "/nowhere.py: FileNotFoundError"),
-        (lambda _: {"source": {"topics": "orders"}}, "nameServers is needed"),
+        (lambda _: {"source": {"topics": "orders"}}, "nameServers is missing"),
         (
             lambda _: {"source": {"nameServers": "localhost:9876", "topics": "orders"}},
             "needs the option group",
@@ -361,11 +361,11 @@ def test_a_batch_whose_query_is_not_known_is_refused(found: str | None) -> None:
     """Without pinned threads, two checkpoints would write to one folder."""
     spark = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: found))
     with pytest.raises(UsersPartError, match="PYSPARK_PIN_THREAD must not be false"):
-        session.read_query_id(spark)  # type: ignore[arg-type]  # all that is asked
+        session.read_query_id(spark)  # type: ignore[arg-type]  # it uses no more
 
 
 def test_options_of_a_sink_come_from_files_too(tmp_path: Path) -> None:
-    """As in a mounted Secret, which also contains links of the kubelet."""
+    """The folder is like a mounted Secret, which also contains links of the kubelet."""
     folder = tmp_path / "secret"
     (folder / "..data").mkdir(parents=True)
     (folder / "password").write_text("x\n")

@@ -46,8 +46,8 @@ class Told(JobGroup):
     def __init__(self, brokers: Brokers) -> None:
         given = {"nameServers": "mq:9876", "topics": "orders", "group": "g"}
         reading = options.parse_reading(given, is_stream=True)
-        super().__init__(brokers, reading, "billing", "2026-01-01T00:00:00Z/1")  # type: ignore[arg-type]  # all that is asked
-        self._observer = brokers  # type: ignore[assignment]  # as well
+        super().__init__(brokers, reading, "billing", "2026-01-01T00:00:00Z/1")  # type: ignore[arg-type]  # it uses no more
+        self._observer = brokers  # type: ignore[assignment]  # it uses no more
 
     def hear(self, ends: Mapping[MessageQueue, int]) -> None:
         """Update the group, and wait until that is done."""
@@ -65,7 +65,7 @@ def test_only_news_are_told() -> None:
 
 
 def test_of_a_topic_that_the_job_reads_no_more_nothing_is_told() -> None:
-    """Other members of the group may read it."""
+    """Other members of the group may read that topic."""
     brokers = Brokers()
     job = Told(brokers)
     job.hear({A: 1, MessageQueue("payments", "broker-a", 0): 7})
@@ -74,7 +74,7 @@ def test_of_a_topic_that_the_job_reads_no_more_nothing_is_told() -> None:
 
 
 def test_all_is_told_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A killed broker has lost offsets that it had not persisted."""
+    """A killed broker loses the offsets that it has not persisted."""
     monkeypatch.setattr(group, "COMMIT_ALL_SECONDS", 0.0)
     brokers = Brokers()
     job = Told(brokers)

@@ -252,7 +252,7 @@ def test_an_older_epoch_is_not_written(tmp_path: Path, caplog: pytest.LogCapture
     heard(tmp_path, listed(group(5)), [event("DELETED", group(5)), event("ADDED", group(4))])
     assert json.loads((tmp_path / "heard.json").read_text())["epoch"] == 5
     assert "ConsumerGroup mq/billing is deleted" in caplog.text
-    assert "ConsumerGroup mq/billing: epoch 4 is older than 5" in caplog.text
+    assert "ConsumerGroup mq/billing: epoch 4 is older than the known epoch 5" in caplog.text
 
 
 def test_who_is_to_be_drained_is_heard_without_a_new_epoch(tmp_path: Path) -> None:
@@ -396,11 +396,11 @@ def test_a_driver_is_named_by_its_file_or_by_its_environment(
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"holder": ""}, "holder is needed, here or in the environment as EVENKEEL_POD_UID"),
+        ({"holder": ""}, "holder is missing, here and in the environment as EVENKEEL_POD_UID"),
         ({"server": "http://api:80"}, "server must be https://HOST .* not 'http://api:80'"),
         ({"server": "https://api:99999"}, "server must be"),
         ({"server": "https://"}, "server must be"),
-        ({"credentials": "/nowhere"}, "credentials: /nowhere/token is not there"),
+        ({"credentials": "/nowhere"}, "credentials: /nowhere/token does not exist"),
         ({"name": ""}, r"length >= 1 - at `\$\.kubernetes\.name`"),
         ({"pod": "x"}, "unknown field `pod`"),
     ],

@@ -54,7 +54,7 @@ def test_the_first_batch_that_is_asked_goes_on_and_says_so_in_the_journal(tmp_pa
 
 @pytest.mark.parametrize("skip", ["monday", ""], ids=["same", "removed"])
 def test_a_batch_behind_one_that_was_asked_passes_over_nothing(tmp_path: Path, skip: str) -> None:
-    """Neither after a restart of the driver, nor when the annotation is removed."""
+    """A used request skips nothing more, after a restart or after the annotation is removed."""
     source = asked(tmp_path, skip)
     with pytest.raises(DataLossError):
         source.latestOffset(journaled(GONE, skip="monday"), None)
@@ -73,7 +73,7 @@ def test_who_never_asked_journals_what_was_always_journaled(tmp_path: Path) -> N
 def test_a_batch_that_was_planned_before_may_pass_over_losses_when_it_runs_again(
     tmp_path: Path,
 ) -> None:
-    """It does not use the request up, because later messages may be lost as well."""
+    """The batch does not use up the request, because later messages may be lost as well."""
     start = journaled(GONE, skip="sunday")
     asked(tmp_path, "monday").partitions(start, journaled({A: 1, B: 2}, skip="sunday"))
     plan = plan_source.take_plan(tmp_path)

@@ -158,6 +158,6 @@ def test_an_operator_that_finds_another_server_ends_with_a_sentence(tmp_path: Pa
         )
     assert (ended.returncode, ended.stderr) == (
         1,
-        f"evenkeel: the server at {server} is not an API server: see whether the kubeconfig has "
+        f"evenkeel: the server at {server} is not an API server: check that the kubeconfig has "
         "the right address\n",
     )

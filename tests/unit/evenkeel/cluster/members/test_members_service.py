@@ -154,7 +154,7 @@ def test_a_namespace_that_cannot_be_written_holds_up_no_other_and_is_tried_again
 
 
 def test_a_secret_that_cannot_be_kept_is_tried_again_before_anybody_is_served() -> None:
-    """Else the next leader would make another authority, which no member trusts."""
+    """Otherwise the next leader would make another authority, which no member trusts."""
     api = ScriptedApi(broken={SECRET})
 
     async def story(coordination: Coordination) -> None:

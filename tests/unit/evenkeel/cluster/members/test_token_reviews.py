@@ -1,4 +1,4 @@
-"""Whose token it is: every answer of an API server, and what is decided on it."""
+"""Whose token a request has: every answer of an API server, and the decision that follows."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -62,7 +62,7 @@ ANSWERS: dict[str, tuple[dict[str, Any] | Exception, PodIdentity | Denial]] = {
 
 
 class ApiServer:
-    """Answers what a test tells it to, and counts."""
+    """An API server that gives the test's answer, and counts the requests."""
 
     def __init__(self, answer: dict[str, Any] | Exception) -> None:
         self.answer = answer

@@ -68,7 +68,7 @@ def test_an_object_that_cannot_be_read_any_more_is_not_found_by_what_it_bore(
 
 
 def test_what_the_first_list_brings_is_told_of() -> None:
-    """Otherwise the end of a pod that never changed before would concern no group."""
+    """Otherwise no group would notice the end of a pod that has never changed before."""
     bodies = [body("x", 1, {"app": "a"}), body("y", 2, {"app": "a"})]
 
     class Lists:
@@ -82,7 +82,7 @@ def test_what_the_first_list_brings_is_told_of() -> None:
 
 
 def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random) -> None:
-    """While objects change at random, a search through all of them finds the same."""
+    """While objects change at random, the index finds the same as a search through all objects."""
     known, selectors = shelf(), PodSelectors()
     labels: dict[str, Mapping[str, str]] = {}
     wanted: dict[Key, Mapping[str, str]] = {}
@@ -155,7 +155,7 @@ def test_a_watch_that_is_always_one_change_behind_has_missed_nothing() -> None:
 
 
 def test_an_object_made_again_and_again_under_its_name_is_not_missed() -> None:
-    """Like a driver's pod: both lists lack it, and between them the watch reported a new one."""
+    """Such as a driver's pod: both lists lack it, but between them the watch reports a new one."""
     known = shelf()
     known.take(body("x", 1, creationTimestamp="2026-01-01T00:00:00Z"))
 
@@ -170,7 +170,7 @@ def test_an_object_made_again_and_again_under_its_name_is_not_missed() -> None:
 
 
 def test_what_the_watch_told_to_be_gone_is_not_brought_back() -> None:
-    """A list of many pages is as old as its first page, so it may have deleted objects."""
+    """A list of many pages is as old as its first page, so it may contain deleted objects."""
     known = shelf()
     known.take(body("x", 1))
 

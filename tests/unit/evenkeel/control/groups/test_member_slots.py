@@ -34,7 +34,7 @@ def decide(
 
 
 def pods_of(status: GroupStatus) -> dict[str, str]:
-    """Show who fills which slot; an empty one in brackets with who filled it last."""
+    """Show the pod in each slot; an empty slot shows its last pod in brackets."""
     return {
         each.consumer: f"({each.pod})" if each.empty_since else each.pod
         for each in status.assignments
@@ -86,7 +86,7 @@ def test_a_replacement_that_comes_with_the_end_gets_the_slot_at_once(first: Grou
 
 
 def test_a_member_that_comes_back_under_its_name_gets_its_own_slot(first: GroupStatus) -> None:
-    """As the pods of a StatefulSet do."""
+    """Pods of a StatefulSet come back like this."""
     lost = decide(first, {}, 10).status
     assert pods_of(lost) == {"billing-0": "(a)", "billing-1": "(b)"}
     one = decide(lost, {"b": OLD}, 20).status
@@ -100,7 +100,7 @@ def test_one_more_of_the_same_owner_gets_a_slot_at_once(first: GroupStatus) -> N
 
 
 def test_a_rolling_update_moves_nothing(first: GroupStatus) -> None:
-    """A new pod comes before an old one goes, again and again."""
+    """Each new pod joins before the next old one leaves."""
     steps: list[tuple[dict[str, str], dict[str, str]]] = [
         ({"a": OLD, "b": OLD, "x": NEW}, {"billing-0": "a", "billing-1": "b"}),
         ({"b": OLD, "x": NEW}, {"billing-0": "x", "billing-1": "b"}),
@@ -120,7 +120,7 @@ def test_a_rolling_update_moves_nothing(first: GroupStatus) -> None:
 def test_a_pod_of_another_owner_waits_for_the_grace_and_then_gets_a_slot(
     first: GroupStatus,
 ) -> None:
-    """Two Deployments may share a group for good."""
+    """Two Deployments may share a group permanently."""
     live = {"a": OLD, "b": OLD, "x": NEW}
     waits = decide(first, live, 20, since={"x": 15})
     assert pods_of(waits.status) == pods_of(first)
@@ -160,7 +160,7 @@ def test_a_pod_that_is_drained_while_it_is_away_is_not_waited_for(first: GroupSt
 
 
 def test_names_that_are_no_slots_give_their_queues_to_slots() -> None:
-    """A status may be of a version that knew no slots of members."""
+    """A status may come from a version without slots for members."""
     old = decide(None, {"a": OLD}).status
     assert old.assignments[0].consumer == "billing-0"
     renamed = GroupStatus(epoch=1, assignments=[Assigned("a", queues=old.assignments[0].queues)])
@@ -173,8 +173,8 @@ def test_names_that_are_no_slots_give_their_queues_to_slots() -> None:
     ("held", "expected"),
     [
         (HeldQueues(2, 8), ("True", "ReadByOwners", "")),
-        (HeldQueues(2, 8, lent_queues=3), ("False", "Lent", "3 queues are read by others")),
-        (HeldQueues(2, 7, leaving_queues=1), ("False", "HandingOver", "1 queues are on their way")),
+        (HeldQueues(2, 8, lent_queues=3), ("False", "Lent", "3 queues are read by other members")),
+        (HeldQueues(2, 7, leaving_queues=1), ("False", "HandingOver", "1 queues are being handed")),
         (HeldQueues(2, 5, 1, waiting_queues=3), ("False", "HandingOver", "3 queues")),
     ],
     ids=["followed", "lent", "leaving", "waiting"],
@@ -198,7 +198,7 @@ def test_without_a_coordinator_nothing_is_decided_and_nothing_moves(first: Group
 
 
 def test_the_status_says_which_session_members_may_count_on(first: GroupStatus) -> None:
-    """A shorter one is written only when it is known who lives: older sessions are over then."""
+    """A shorter session is written only once the live members are known: longer ones are over."""
     assert first.session == "10s"
     its = group(first, consumers={"members": {"session": "5s"}})
     unknown = group_status.decide(its, seen(live=None), at(5)).status

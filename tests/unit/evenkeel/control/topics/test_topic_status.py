@@ -184,8 +184,8 @@ def test_a_broker_that_is_away_keeps_its_queues() -> None:
     assert decision.status.away == [AwayBroker(B, "2026-01-01T00:00:00Z")]
     assert condition(decision, "Ready") == (
         "True", "BrokerAway",
-        "Topic orders: the route does not contain broker-b since 2026-01-01T00:00:00Z; "
-        "their queues keep their owners for ten minutes",
+        "Topic orders: the route has not contained broker-b since 2026-01-01T00:00:00Z; "
+        "queues keep their owners for ten minutes after their broker leaves the route",
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** What a member may read from now on. It replaces every older answer. */
+/** The queues that a member may read from now on. Each answer replaces all older ones. */
 final class Answer {
     final long revision;
     final Set<MessageQueue> grants;
@@ -25,7 +25,7 @@ final class Answer {
         this.group = group;
     }
 
-    /** @throws RuntimeException if it is no answer */
+    /** @throws RuntimeException if the text is not an answer */
     static Answer read(String text) {
         Map<?, ?> answer = (Map<?, ?>) Json.read(text);
         Map<?, ?> source = (Map<?, ?>) answer.get("source");

@@ -5,10 +5,11 @@ import java.util.function.LongSupplier;
 /**
  * A clock that runs while the machine sleeps, in seconds from its start.
  *
- * <p>{@code System.nanoTime} stands still then, on Linux for one. The clock of the day runs on, but
- * may be set. So time is counted by {@code nanoTime}, and a jump of the clock of the day forwards
- * is added: whether the machine slept or somebody set the clock, a session rather ends too soon. If
- * somebody sets the clock back while the machine sleeps, the sleep is not seen.
+ * <p>{@code System.nanoTime} stops during sleep, for example on Linux. The wall clock continues,
+ * but somebody may set it. So this clock counts with {@code nanoTime}, and adds each jump of the
+ * wall clock forwards. A jump means that the machine slept or that somebody set the wall clock; in
+ * the latter case a session ends too soon. If somebody sets the wall clock back while the machine
+ * sleeps, the sleep is not noticed.
  */
 final class AwakeClock {
     private static final double LEAST_JUMP_SECONDS = 0.1;

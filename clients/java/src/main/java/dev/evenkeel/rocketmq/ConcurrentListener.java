@@ -12,10 +12,10 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * Calls the user's listener for what is held, and notes what it has handled.
+ * Calls the user's listener for messages of held queues, and notes which ones it has handled.
  *
- * <p>Once a queue leaves, the client looks at no result of its calls. So messages that fail then
- * are sent back from here.
+ * <p>Once a queue must be released, the client ignores the results of its calls. So this class
+ * sends back the messages that fail after that.
  */
 final class ConcurrentListener implements MessageListenerConcurrently {
     private static final Logger log = Logger.getLogger("dev.evenkeel.rocketmq");
@@ -39,12 +39,12 @@ final class ConcurrentListener implements MessageListenerConcurrently {
         Holding holding =
                 member.begin(context.getMessageQueue(), messages.get(0), clock.now());
         if (holding == null) {
-            return ConsumeConcurrentlyStatus.RECONSUME_LATER; // it is dropped: nobody looks at it
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER; // dropped: the client ignores it
         }
         return handle(holding, messages, context);
     }
 
-    /** Handles a message that was passed over, for which a call has been begun. */
+    /** Handles a skipped message, whose call {@link Member#beginGap} has begun. */
     void fillGap(Holding holding, List<MessageExt> gap) {
         consumer.getDefaultMQPushConsumerImpl()
                 .resetRetryAndNamespace(gap, consumer.getConsumerGroup());
@@ -76,7 +76,7 @@ final class ConcurrentListener implements MessageListenerConcurrently {
         }
     }
 
-    /** Sends messages to the retry topic; returns those for which that worked. */
+    /** Sends messages to the retry topic; returns those that were sent. */
     private List<MessageExt> sendBack(
             List<MessageExt> messages, ConsumeConcurrentlyContext context) {
         List<MessageExt> sent = new ArrayList<>();
@@ -89,7 +89,7 @@ final class ConcurrentListener implements MessageListenerConcurrently {
                 Thread.currentThread().interrupt();
                 return sent;
             } catch (Exception error) {
-                return sent; // the next holder of the queue gets it again
+                return sent; // the next holder of the queue gets this message again
             }
         }
         return sent;

@@ -25,7 +25,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 import org.apache.rocketmq.remoting.protocol.RemotingSysResponseCode;
 
-/** The queues that RocketMQ's client reads, by its internal interfaces of 4.9 and 5. */
+/** The queues that RocketMQ's client reads. It uses internal interfaces of 4.9 and 5. */
 final class ConsumerQueues {
     private static final long TIMEOUT_MS = 3000;
     private static final Logger log = Logger.getLogger("dev.evenkeel.rocketmq");
@@ -41,11 +41,11 @@ final class ConsumerQueues {
     }
 
     /**
-     * Waits for the end of {@code start}, which holds this lock.
+     * Waits until the client's {@code start} has ended, which holds this lock.
      *
-     * <p>The client calls itself running before it knows its topics and has sent heartbeats. If it
-     * rebalances then, client 5 counts its subscription as changed and cannot tell the brokers,
-     * which refuse its pulls until the next heartbeat, after 30 s.
+     * <p>The client reports that it is running before it knows its topics and has sent heartbeats.
+     * If client 5 rebalances at that time, it counts its subscription as changed and cannot inform
+     * the brokers. They then refuse its pulls until the next heartbeat, after 30 s.
      */
     void awaitStart() {
         synchronized (client) {
@@ -75,10 +75,10 @@ final class ConsumerQueues {
     }
 
     /**
-     * Stops a queue at once: no pull and no call of the listener begins any more.
+     * Stops reading a queue at once: no pull and no call of the listener begins any more.
      *
-     * <p>The client ignores the results of calls that are running. Returns its record of the queue,
-     * which must be forgotten; null if it has none.
+     * <p>The client ignores the results of calls that are running. Returns the client's record of
+     * the queue, for which {@link #forget} must be called; null if the client has none.
      */
     ProcessQueue drop(MessageQueue queue) {
         ProcessQueue record = table().get(queue);
@@ -89,7 +89,7 @@ final class ConsumerQueues {
         return record;
     }
 
-    /** Notes a record, if there is one, to forget it later. So the caller waits for no broker. */
+    /** Notes a record, unless it is null, to forget it later: the caller waits for no broker. */
     void forgetLater(MessageQueue queue, ProcessQueue record) {
         if (record != null) {
             dropped.add(new SimpleEntry<>(queue, record));
@@ -104,35 +104,36 @@ final class ConsumerQueues {
     }
 
     /**
-     * Does what the client does when a queue has gone: it unlocks one that is read in order.
+     * Cleans up as the client does when it drops a queue. This unlocks a queue read in order.
      *
-     * <p>4.9 does so only after 20 s if messages of it are in memory; hence they are removed first.
+     * <p>While messages of the queue are in memory, 4.9 unlocks it only after 20 s. So the messages
+     * are removed first.
      */
     void forget(MessageQueue queue, ProcessQueue record) {
         record.clear();
         try {
             rebalance().removeUnnecessaryMessageQueue(queue, record);
         } catch (RuntimeException error) {
-            log.warning(queue + ": the client cannot tidy up: " + error);
+            log.warning(queue + ": the client cannot clean up: " + error);
         }
     }
 
-    /** Adds the client's record of a queue; false if it has one. */
+    /** Adds the client's record of a queue; false if the client has one already. */
     boolean add(MessageQueue queue, ProcessQueue record) {
         return table().putIfAbsent(queue, record) == null;
     }
 
-    /** Whether the current thread begins to read a queue. */
+    /** Whether the current thread is in {@link #begin}. */
     boolean isBeginning() {
         return beginners.contains(Thread.currentThread());
     }
 
     /**
-     * Begins to read queues of one broker, if the client knows them. It waits for the broker.
+     * Begins to read queues of one broker, if the client knows them. Waits for the broker.
      *
-     * <p>The client would begin them when it rebalances. But client 5 rebalances at most once a
-     * second, and waits for half a second before the first pull. A broker that has missed the
-     * heartbeat refuses pulls until the next one, after 30 s.
+     * <p>The client itself would begin to read them when it rebalances. But client 5 rebalances at
+     * most once a second, and waits for half a second before the first pull. A broker that has
+     * missed the client's heartbeat refuses pulls until the next heartbeat, after 30 s.
      */
     void begin(String broker, Collection<MessageQueue> wanted, Member member, AwakeClock clock)
             throws MQBrokerException, MQClientException, InterruptedException, RemotingException {
@@ -140,7 +141,7 @@ final class ConsumerQueues {
         if (!isKnownAt(broker)) {
             sendHeartbeats();
             if (!isKnownAt(broker)) {
-                throw new IllegalStateException("it does not know this consumer");
+                throw new IllegalStateException("the broker does not know this consumer");
             }
         }
         for (MessageQueue each : wanted) {
@@ -176,13 +177,13 @@ final class ConsumerQueues {
         client.executePullRequestImmediately(pull);
     }
 
-    /** Whether a broker knows this consumer: the master, or a slave if that is away. */
+    /** Whether a broker knows this consumer. Asks a slave if the master is unreachable. */
     private boolean isKnownAt(String broker)
             throws MQBrokerException, InterruptedException, RemotingException {
         FindBrokerResult found =
                 factory().findBrokerAddressInSubscribe(broker, MixAll.MASTER_ID, false);
         if (found == null) {
-            throw new IllegalStateException("no address of it is known");
+            throw new IllegalStateException("no address of the broker is known");
         }
         try {
             return factory().getMQClientAPIImpl().getConsumerIdListByGroup(
@@ -190,21 +191,21 @@ final class ConsumerQueues {
                     .contains(factory().getClientId());
         } catch (MQBrokerException refusal) {
             if (refusal.getResponseCode() == RemotingSysResponseCode.SYSTEM_ERROR) {
-                return false; // it knows no consumer of this group
+                return false; // the broker knows no consumer of this group
             }
             throw refusal;
         }
     }
 
     private void sendHeartbeats() {
-        try { // what it returns differs between 4.9 and 5
+        try { // the return type differs between 4.9 and 5
             factory().getClass().getMethod("sendHeartbeatToAllBrokerWithLock").invoke(factory());
         } catch (ReflectiveOperationException error) {
             throw new IllegalStateException("this client is not supported", error);
         }
     }
 
-    /** Asks a name server for queues that were added; the client looks only every 30 s for them. */
+    /** Asks a name server for new queues, because the client itself asks only every 30 s. */
     private void learn(Collection<MessageQueue> wanted) {
         Set<String> topics = new HashSet<>();
         for (MessageQueue each : wanted) {
@@ -220,7 +221,7 @@ final class ConsumerQueues {
         return known != null && known.contains(queue);
     }
 
-    /** Makes the client ask the strategy soon. */
+    /** Makes the client rebalance soon: then it asks the allocation strategy. */
     void askStrategy() {
         factory().rebalanceImmediately();
     }

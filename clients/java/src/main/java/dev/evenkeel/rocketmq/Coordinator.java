@@ -22,15 +22,15 @@ import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLSocketFactory;
 import javax.net.ssl.TrustManagerFactory;
 
-/** The way to a group's coordinator, for one member. */
+/** Sends the requests of one member to the coordinator of its group. */
 final class Coordinator {
     private static final int MOST_ANSWER_BYTES = 8 * 1024 * 1024;
     private static final double LEAVE_SECONDS = 3.0;
 
     private final String address;
-    /** It is read again for each request, because whoever provides it renews it. */
+    /** The file is read again for each request, because whoever provides the token renews it. */
     private final Path tokenFile;
-    /** Null: those of Java. The file is read again in the same way. */
+    /** Trusted certificates, read again for each request; null: those that Java trusts. */
     private final Path authorities;
     private byte[] trusted;
     private SSLSocketFactory tls;
@@ -39,13 +39,13 @@ final class Coordinator {
         String[] names = group.split("/", -1);
         if (names.length != 2 || names[0].isEmpty() || names[1].isEmpty()) {
             throw new IllegalArgumentException(
-                    "group " + group + ": give NAMESPACE/NAME of the ConsumerGroup, as "
+                    "group " + group + ": give NAMESPACE/NAME of the ConsumerGroup, such as "
                             + "shop/billing");
         }
         String base = coordinator.toString().replaceAll("/+$", "");
         if (!base.startsWith("http://") && !base.startsWith("https://")) {
             throw new IllegalArgumentException(
-                    "coordinator " + coordinator + ": give a URL, as http://127.0.0.1:9410");
+                    "coordinator " + coordinator + ": give a URL, such as http://127.0.0.1:9410");
         }
         this.address = base + "/v1/groups/" + escape(names[0]) + "/" + escape(names[1])
                 + "/members/" + escape(member);
@@ -56,7 +56,7 @@ final class Coordinator {
     /**
      * Sends a request and waits for its answer.
      *
-     * @throws IOException if the coordinator cannot be reached, or what answers is none
+     * @throws IOException if the coordinator cannot be reached, or something else answers
      */
     Answer ask(Ask ask) throws IOException, RefusedException {
         String text = send("POST", address, ask.write(), ask.limitSeconds);
@@ -67,7 +67,7 @@ final class Coordinator {
         }
     }
 
-    /** Ends the session: what it held is free at once. */
+    /** Ends the session. The queues that it held are free at once. */
     void leave(String session) throws IOException, RefusedException {
         send("DELETE", address + "?session=" + escape(session), null, LEAVE_SECONDS);
     }
@@ -138,11 +138,12 @@ final class Coordinator {
         try {
             found = Files.readAllBytes(tokenFile);
         } catch (IOException error) {
-            throw new IOException("the file of the token cannot be read: " + error, error);
+            throw new IOException("the token file cannot be read: " + error, error);
         }
         String token = new String(found, StandardCharsets.UTF_8).trim();
         if (!token.matches("[!-~]+")) {
-            throw new IOException("the file " + tokenFile + " holds no token: one line of text");
+            throw new IOException(
+                    "the file " + tokenFile + " holds no token: it must be one line of text");
         }
         return token;
     }
@@ -155,7 +156,7 @@ final class Coordinator {
         }
     }
 
-    /** The same one while the file is the same, so that connections are used again. */
+    /** Returns the same factory while the file is unchanged, so that connections are reused. */
     private synchronized SSLSocketFactory findTls() throws IOException {
         byte[] certificates = Files.readAllBytes(authorities);
         if (!Arrays.equals(certificates, trusted)) {

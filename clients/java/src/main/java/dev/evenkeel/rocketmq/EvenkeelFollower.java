@@ -15,7 +15,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
  * consumer.start();
  * }</pre>
  *
- * <p>The consumer leaves when it is shut down.
+ * <p>When the consumer is shut down, it releases its queues and ends its session.
  */
 public final class EvenkeelFollower {
     private final URI coordinator;
@@ -46,7 +46,7 @@ public final class EvenkeelFollower {
     /**
      * Gives this member a name, which no other member of the group may have.
      *
-     * <p>By default it is {@code POD_NAME} of the environment, or the host and the process.
+     * <p>The default is {@code POD_NAME} from the environment, or host and process id.
      */
     public EvenkeelFollower named(String name) {
         return new EvenkeelFollower(coordinator, group, tokenFile, name, authorities);
@@ -58,7 +58,7 @@ public final class EvenkeelFollower {
     }
 
     /**
-     * Makes a consumer follow. It has its listener already and is not started yet.
+     * Makes a consumer follow. Its listener must be registered, and it must not be started yet.
      *
      * @throws IllegalArgumentException if this consumer cannot follow
      */
@@ -72,16 +72,18 @@ public final class EvenkeelFollower {
                             + "it keeps its offsets elsewhere");
         }
         if (ask(consumer, "getMessageModel").equals("BROADCASTING")) {
-            throw new IllegalArgumentException("a consumer in broadcasting mode reads every queue");
+            throw new IllegalArgumentException(
+                    "a consumer in broadcasting mode cannot follow: it reads every queue");
         }
         if (ask(consumer, "isClientRebalance").equals("false")) {
-            throw new IllegalArgumentException("a consumer by POP shares queues with others");
+            throw new IllegalArgumentException(
+                    "a POP consumer cannot follow: it shares queues with others");
         }
         new Following(consumer,
                 new Coordinator(coordinator, group, member, tokenFile, authorities), member);
     }
 
-    /** Asks what 4.9 and 5 answer with different classes, or 4.9 does not know. */
+    /** Calls a method whose return type differs between 4.9 and 5; "" if 4.9 lacks the method. */
     private static String ask(DefaultMQPushConsumer consumer, String question) {
         try {
             return DefaultMQPushConsumer.class.getMethod(question).invoke(consumer).toString();

@@ -16,16 +16,16 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
- * Commits only what is held, and looks at the clock before it does.
+ * Commits offsets of held queues only, and checks the clock before each commit.
  *
- * <p>Each commit waits for the broker's answer, one after the other, so none overtakes another. One
- * can still come late: the process may be frozen, or cut off, just after the look at the clock.
- * Then the broker's offset goes back, though another member holds the queue. So each holder commits
- * again: from time to time, as RocketMQ's own client does, and when it lets go of the queue. The
- * process itself begins no new session until its late commit is answered.
+ * <p>A commit waits for the broker's answer before the next one is sent, so no commit overtakes
+ * another. A commit can still arrive late, if the process is frozen or cut off just after it has
+ * checked the clock. Then the broker's offset goes back, although another member holds the queue.
+ * So each holder commits again: at intervals, as RocketMQ's own client does, and when it releases
+ * the queue. The process with the late commit begins no new session until that commit is answered.
  */
 final class FollowedOffsets implements OffsetStore {
-    /** As often as RocketMQ's client does by default. */
+    /** The default interval of RocketMQ's own client. */
     private static final double REPEAT_SECONDS = 5.0;
     private static final long UNREADABLE = -2;
 
@@ -52,7 +52,7 @@ final class FollowedOffsets implements OffsetStore {
         this.following = following;
     }
 
-    /** The client calls it when it starts, before it reads anything. */
+    /** The client calls this when it starts, before it reads anything. */
     @Override
     public void load() throws MQClientException {
         brokers = new RemoteBrokerOffsetStore(
@@ -68,17 +68,17 @@ final class FollowedOffsets implements OffsetStore {
         }
     }
 
-    /** The client of 5 calls it when the broker has other messages than the offset says. */
+    /** Client 5 calls this when the broker has no messages at the pulled offset. */
     @Override
     public void updateAndFreezeOffset(MessageQueue queue, long offset) {
         brokers.updateAndFreezeOffset(queue, offset);
     }
 
     /**
-     * Says from where to read a queue that is held.
+     * Returns the offset from which to read a held queue.
      *
-     * <p>The client asks for what is in memory only to send it with a pull. The broker would commit
-     * it, and nobody could look at the clock then. So the answer is that there is nothing.
+     * <p>The client asks for the offset in memory only to send it with a pull. The broker would
+     * commit that offset without a check of the clock. So the answer is that memory has no offset.
      */
     @Override
     public long readOffset(MessageQueue queue, ReadOffsetType type) {
@@ -92,7 +92,7 @@ final class FollowedOffsets implements OffsetStore {
         boolean isOurs = Member.isRetry(queue) || queues.isBeginning()
                 || (client.isConsumeOrderly() && queues.has(queue));
         if (holding == null || !isOurs) {
-            return UNREADABLE; // the client must not begin it: see ConsumerQueues.begin
+            return UNREADABLE; // the client must not begin to read: see ConsumerQueues.begin
         }
         double now = clock.now();
         long offset = brokers.readOffset(queue, type);
@@ -103,7 +103,7 @@ final class FollowedOffsets implements OffsetStore {
         return offset;
     }
 
-    /** The client calls it from time to time, and when it is shut down: then it holds its lock. */
+    /** The client calls this at intervals, and, holding its lock, when it is shut down. */
     @Override
     public void persistAll(Set<MessageQueue> queues) {
         if (Thread.holdsLock(client)) {
@@ -141,7 +141,11 @@ final class FollowedOffsets implements OffsetStore {
         }
     }
 
-    /** Commits what was handled. A broker that fails is left alone until the next time. */
+    /**
+     * Commits the handled offsets of all queues.
+     *
+     * <p>After a failed commit, the other queues of the same broker wait for the next call.
+     */
     void commitProgress() {
         Set<String> failed = new HashSet<>();
         for (Holding each : member.listReading(clock.now())) {
@@ -156,7 +160,7 @@ final class FollowedOffsets implements OffsetStore {
         return commit(holding, findProgress(holding), REPEAT_SECONDS);
     }
 
-    /** What the client counts as done, or where reading began; -1 if neither is known. */
+    /** The offset that the client counts as done, otherwise where reading began; -1 if unknown. */
     long findProgress(Holding holding) {
         long done = brokers.readOffset(holding.queue, ReadOffsetType.READ_FROM_MEMORY);
         Commit begun = committed.get(holding.queue);
@@ -164,10 +168,10 @@ final class FollowedOffsets implements OffsetStore {
     }
 
     /**
-     * Commits the last offset of a queue that is released; false if it must be tried again.
+     * Commits the last offset of a queue before its release; false if it must be tried again.
      *
-     * <p>One attempt is enough for an offset that is stored already, and none if the broker was
-     * silent just now, so that no such broker holds up other queues.
+     * <p>For an offset that is stored already, one attempt is enough. If the broker did not answer
+     * the last commit, such an offset is not sent, so that this broker does not delay other queues.
      */
     boolean commitLast(Holding holding, long offset) {
         boolean isSilent = silent.contains(holding.queue.getBrokerName());
@@ -180,10 +184,14 @@ final class FollowedOffsets implements OffsetStore {
         return before != null && before.offset == offset;
     }
 
-    /** Commits an offset; one that is stored only after so many seconds. False if that failed. */
+    /**
+     * Commits an offset; false if that failed.
+     *
+     * <p>An offset that is stored already is committed again only after {@code repeatSeconds}.
+     */
     private synchronized boolean commit(Holding holding, long offset, double repeatSeconds) {
         double now = clock.now();
-        // Whoever keeps reading without a session may not be the only one who holds the queue.
+        // A member that keeps reading without a session may not be the only holder of the queue.
         boolean isDue = !isStored(holding.queue, offset)
                 || now >= committed.get(holding.queue).at + repeatSeconds && member.hasSession(now);
         if (offset < 0 || !isDue) {

@@ -27,9 +27,10 @@ import org.apache.rocketmq.remoting.exception.RemotingException;
 /**
  * One consumer that follows, from its start until it is shut down.
  *
- * <p>One thread keeps the time and never waits for anybody. A second one does what waits for
- * brokers: it commits, releases queues and tidies up. Each request to the coordinator has a thread
- * of its own, because a newer one is sent while an older one waits.
+ * <p>One thread keeps the time and never waits for the network while the consumer runs. A second
+ * thread does the work that waits for brokers: it commits offsets, releases queues and cleans up.
+ * Each request to the coordinator has its own thread, because a newer request is sent while an
+ * older one waits.
  */
 final class Following {
     private static final double SHORTEST_SLEEP_SECONDS = 0.005;
@@ -54,7 +55,7 @@ final class Following {
     private final ConcurrentListener concurrent;
     private final String name;
     private final ExecutorService tasks;
-    /** Queues that a task begins to read. */
+    /** Queues that a task is beginning to read. */
     private final Set<MessageQueue> beginning = ConcurrentHashMap.newKeySet();
     private volatile boolean isOver;
 
@@ -87,7 +88,7 @@ final class Following {
         tasks.execute(queues::awaitStart);
     }
 
-    /** Releases everything in order and ends the session. */
+    /** Releases all queues after their running calls, and ends the session. */
     void leave() {
         member.stop(clock.now());
         while (!member.isEmpty() && !isOver) {
@@ -103,9 +104,9 @@ final class Following {
         }
         try {
             coordinator.leave(session);
-            log.info(name + " has left");
+            log.info(name + " has ended its session");
         } catch (IOException | RefusedException error) {
-            log.warning("could not tell the coordinator that " + name + " leaves: " + error);
+            log.warning("could not end the session of " + name + " at the coordinator: " + error);
         }
     }
 
@@ -132,7 +133,7 @@ final class Following {
             Answer answer = coordinator.ask(ask);
             if (!answer.group.equals(consumer.getConsumerGroup())) {
                 throw new IOException("the consumer's group is " + consumer.getConsumerGroup()
-                        + ", but this ConsumerGroup is of RocketMQ's group " + answer.group);
+                        + ", but RocketMQ's group of this ConsumerGroup is " + answer.group);
             }
             troubles.clear(NO_ANSWER);
             troubles.clear(REFUSED);
@@ -183,7 +184,7 @@ final class Following {
         }
     }
 
-    /** Begins to read queues: those of a broker one after the other, all brokers side by side. */
+    /** Begins to read queues: one after another at each broker, all brokers in parallel. */
     private void begin(List<MessageQueue> lacking) {
         Map<String, List<MessageQueue>> byBroker = new HashMap<>();
         for (MessageQueue each : lacking) {
@@ -206,7 +207,7 @@ final class Following {
         queues.askStrategy(); // the client itself begins the queues of retry topics
     }
 
-    /** Commits how far queues were handled, and lets go of all of them at the same moment. */
+    /** Commits the last offsets of these queues, then releases all queues at the same moment. */
     private void release(List<Holding> leaving) {
         Map<Holding, Boolean> areCommitted = new LinkedHashMap<>();
         for (Holding each : leaving) {
@@ -224,7 +225,7 @@ final class Following {
                 queues.forget(each.queue, each.left);
             }
         }
-        synchronized (member) { // so that one request tells of all
+        synchronized (member) { // so that one request reports all releases
             areCommitted.forEach((each, isCommitted) ->
                     member.noteReleased(each, isCommitted, clock.now()));
         }
@@ -233,9 +234,9 @@ final class Following {
     /**
      * Finds the first offset that was not handled; -1 if nothing was read.
      *
-     * <p>Messages that the client has not counted as done are still in its record: those that wait
-     * for a call, those that failed, and those that were handled after the queue was dropped. The
-     * latter are removed, then the first that is left is the one to read next.
+     * <p>The client's record still has the messages that the client has not counted as done: they
+     * wait for a call, or failed, or were handled after the queue was dropped. The handled messages
+     * are removed here. The first message that remains is then the one to read next.
      */
     private long findEnd(Holding holding) {
         ProcessQueue record = holding.left;
@@ -250,11 +251,11 @@ final class Following {
     }
 
     /**
-     * Handles the first message that was passed over, if there is one.
+     * Handles the first message that was skipped, if there is one.
      *
-     * <p>Threads of the client begin their calls in no strict order. So a call may not have begun
-     * when the queue was dropped, while those of later messages had. Without it they would come
-     * again.
+     * <p>Threads of the client begin their calls in no strict order. So when the queue was dropped,
+     * calls of later messages may have begun before the call of an earlier message. Unless the
+     * earlier message is handled now, the later messages are delivered again.
      */
     private boolean fillsGap(Holding holding, long end) {
         if (concurrent == null || holding.left == null || holding.gapAt >= 0 || end < 0
@@ -270,7 +271,7 @@ final class Following {
         return true;
     }
 
-    /** Waits until this time, or until something of the member changes. */
+    /** Waits until this time, or until the state of the member changes. */
     private void sleep(double until) {
         synchronized (member) {
             double seconds = until - clock.now();

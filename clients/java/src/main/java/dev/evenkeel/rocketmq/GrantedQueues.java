@@ -6,7 +6,7 @@ import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Returns those of the client's queues that are granted to this member. */
+/** Selects the client's queues that are granted to this member. */
 final class GrantedQueues implements AllocateMessageQueueStrategy {
     private final AllocateMessageQueueStrategy retries = new AllocateMessageQueueAveragely();
     private final Member member;

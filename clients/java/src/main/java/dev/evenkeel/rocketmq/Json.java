@@ -6,10 +6,11 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Reads and writes the JSON of the exchange.
+ * Reads and writes the JSON of requests and answers.
  *
- * <p>The libraries that come with RocketMQ's client differ between its versions, so none is used.
- * An object becomes a {@code Map}, an array a {@code List}, a number a {@code Double}.
+ * <p>No library is used: those that come with RocketMQ's client differ between its versions.
+ *
+ * <p>An object becomes a {@code Map}, an array a {@code List}, a number a {@code Double}.
  */
 final class Json {
     private static final int MOST_LEVELS = 64;
@@ -22,7 +23,7 @@ final class Json {
         this.text = text;
     }
 
-    /** @throws IllegalArgumentException if the text is no JSON */
+    /** @throws IllegalArgumentException if the text is not JSON */
     static Object read(String text) {
         Json json = new Json(text);
         Object value = json.readValue();
@@ -117,7 +118,7 @@ final class Json {
                 return '\t';
             case 'u':
                 if (at + 4 > text.length()) {
-                    throw fail("a cut text");
+                    throw fail("the text is cut off");
                 }
                 at += 4;
                 return (char) Integer.parseInt(text.substring(at - 4, at), 16);
@@ -154,21 +155,21 @@ final class Json {
     private char peek() {
         skipSpace();
         if (at >= text.length()) {
-            throw fail("a cut text");
+            throw fail("the text is cut off");
         }
         return text.charAt(at);
     }
 
     private char take() {
         if (at >= text.length()) {
-            throw fail("a cut text");
+            throw fail("the text is cut off");
         }
         return text.charAt(at++);
     }
 
     private void take(char wanted) {
         if (take() != wanted) {
-            throw fail("no " + wanted);
+            throw fail("missing " + wanted);
         }
     }
 
@@ -192,6 +193,6 @@ final class Json {
     }
 
     private IllegalArgumentException fail(String what) {
-        return new IllegalArgumentException("no JSON: " + what + " at position " + at);
+        return new IllegalArgumentException("not JSON: " + what + " at position " + at);
     }
 }

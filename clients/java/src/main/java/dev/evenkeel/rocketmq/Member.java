@@ -15,28 +15,28 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * The rules of a member: what it may read, and what it tells the coordinator.
+ * The rules of a member: what it may read, and what it reports to the coordinator.
  *
  * <p>It does no I/O and knows no clock; times are seconds of an {@link AwakeClock}. The rules are
  * those of {@code follower/core.py}:
  *
  * <ul>
- *   <li>A queue is held from the answer that grants it until what is in flight is finished and
- *       committed. Then the coordinator is told at once.
- *   <li>A new request replaces one that still waits. Only the answer to the newest counts.
- *   <li>A session lasts from when the last request that was answered was <em>sent</em>, less a
- *       margin. When it is over, everything is dropped before anything else is done.
+ *   <li>A queue is held from the answer that grants it until its messages in flight are finished
+ *       and committed. Then the next request reports this at once.
+ *   <li>A new request replaces one that still waits. Only the answer to the newest request counts.
+ *   <li>The time of a session counts from when the last answered request was <em>sent</em>, and is
+ *       shorter by a margin. When it is over, all queues are dropped before anything else is done.
  *   <li>While a member keeps reading through an outage, its session does not end by time.
  * </ul>
  *
- * <p>The coordinator knows nothing of retry topics. Their queues are held in the same way, but by
- * RocketMQ's own rule.
+ * <p>The coordinator knows nothing of retry topics. Their queues are held in the same way, but
+ * RocketMQ's own strategy assigns them.
  */
 final class Member {
     static final double MARGIN = 0.05;
     static final double PAUSE_SECONDS = 0.5;
     static final double MOST_PAUSE_SECONDS = 5.0;
-    /** Reasons that pass by themselves. For any other one, somebody must change something. */
+    /** Refusals that are temporary. For any other reason, a user must change something. */
     private static final Set<String> PASSING = new HashSet<>(Arrays.asList("AnotherSession",
             "SessionOver", "Stale", "UnknownRevision", "ReleaseOverdue", "NotLeading"));
     private static final double POLLS = 0.3;
@@ -50,10 +50,10 @@ final class Member {
     private final Map<MessageQueue, Holding> holdings = new HashMap<>();
     private Answer terms;
     private boolean isStopping;
-    /** Commits that are under way. */
+    /** The number of commits in progress. */
     private int committing;
     private boolean hasNews;
-    /** Requests in a row that were refused for a reason that does not pass by itself. */
+    /** How many requests in a row were refused for a reason outside {@link #PASSING}. */
     private int denials;
 
     private String session;
@@ -85,19 +85,19 @@ final class Member {
         hasNews = true;
     }
 
-    /** Lets time pass; returns when time alone changes something. */
+    /** Drops all queues if the session is over; returns when time alone changes something next. */
     synchronized double tick(double now) {
         dropIfOver(now);
         return Double.isNaN(until) || keepsReading() ? askAt : Math.min(askAt, until);
     }
 
-    /** Takes the request that is due, or null. */
+    /** Returns the request that is due, or null. */
     synchronized Ask takeAsk(double now) {
         dropIfOver(now);
         if (now < askAt || (isStopping && holdings.isEmpty())) {
             return null;
         }
-        // A commit of the session before comes first, or this process would begin at its offset.
+        // A commit of an earlier session must end first: it still changes where reading begins.
         if (number == 0 && committing > 0) {
             return null;
         }
@@ -120,7 +120,7 @@ final class Member {
         double end = sentAt + answer.sessionSeconds * (1 - MARGIN);
         until = isFirst ? end : Math.max(until, end);
         askAt = now;
-        if (now >= until) { // heard too late: others may have these queues by now
+        if (now >= until) { // too late: other members may have these queues by now
             dropIfOver(now);
             return;
         }
@@ -199,7 +199,7 @@ final class Member {
         return holdings.get(queue);
     }
 
-    /** Lets the client read a queue whose beginning is noted; false if it is held no more. */
+    /** Lets the client read a queue after {@link #noteBegin}; false if it may not. */
     synchronized boolean beginReading(MessageQueue queue, Record record, double now) {
         if (!mayRead(queue, now) || !queues.add(queue, record)) {
             return false;
@@ -208,7 +208,7 @@ final class Member {
         return true;
     }
 
-    /** Notes where reading begins; false if the queue is held no more. */
+    /** Notes where reading begins; false if the queue is no longer held. */
     synchronized boolean noteBegin(Holding holding, long offset, double now) {
         dropIfOver(now);
         holding.beginsAt = offset;
@@ -247,7 +247,7 @@ final class Member {
         return holding.isLeaving() && !holding.isOver;
     }
 
-    /** Notes what the client counts as done; false if it must be forgotten. */
+    /** Notes the offset that the client counts as done; false if the offset must be ignored. */
     synchronized boolean noteDone(MessageQueue queue, long offset) {
         Holding holding = holdings.get(queue);
         if (holding == null || holding.beginsAt < 0 || offset < holding.beginsAt) {
@@ -257,12 +257,12 @@ final class Member {
         return true;
     }
 
-    /** Whether its session lasts, by its own clock. */
+    /** Whether the session lasts, by the member's own clock. */
     synchronized boolean hasSession(double now) {
         return now < until;
     }
 
-    /** Begins a commit, which must be ended; false if there may be none. */
+    /** Begins a commit, until {@link #endCommit}; false if no commit is allowed. */
     synchronized boolean beginCommit(Holding holding, double now) {
         dropIfOver(now);
         boolean mayCommit = holding != null && !holding.isOver;
@@ -275,7 +275,7 @@ final class Member {
         notifyAll();
     }
 
-    /** The holdings whose progress is committed from time to time. */
+    /** The holdings whose progress is committed at intervals. */
     synchronized List<Holding> listReading(double now) {
         dropIfOver(now);
         List<Holding> found = new ArrayList<>();
@@ -304,14 +304,14 @@ final class Member {
         return new ArrayList<>(holding.done.values());
     }
 
-    /** Begins to handle a message that was skipped: later ones have been handled before it. */
+    /** Begins to handle a message that was skipped: later messages were handled before it. */
     synchronized void beginGap(Holding holding, MessageExt message) {
         holding.running++;
         holding.gapAt = message.getQueueOffset();
         holding.isReleasing = false;
     }
 
-    /** Ends a holding whose last offset is committed, or cannot be in its time. */
+    /** Ends a holding if its last offset is committed, or if its time is over. */
     synchronized void noteReleased(Holding holding, boolean isCommitted, double now) {
         holding.isReleasing = false;
         holding.releaseAt = now + RELEASE_AGAIN_SECONDS;
@@ -333,11 +333,11 @@ final class Member {
     }
 
     /**
-     * Lets go, inside this process, of queues that the client has dropped by itself, to read them
-     * anew: behind what was handled.
+     * Releases, inside this process only, queues that the client has dropped by itself. They are
+     * then read anew, after the last handled message.
      *
-     * <p>The client drops a queue that it has not pulled for two minutes, and one that was begun
-     * between its question to the strategy and its use of the answer.
+     * <p>The client drops a queue that it has not pulled for two minutes. It also drops a queue if
+     * reading began after it asked the strategy, and before it used the strategy's answer.
      */
     synchronized void restartDropped(double now) {
         dropIfOver(now);
@@ -350,7 +350,7 @@ final class Member {
         }
     }
 
-    /** Stops what the client reads without holding it: it may have decided before it knew. */
+    /** Stops queues that the client reads and that are not held: its decision may be outdated. */
     synchronized void dropStrays(double now) {
         dropIfOver(now);
         for (MessageQueue each : queues.list()) {
@@ -360,14 +360,14 @@ final class Member {
         }
     }
 
-    /** Whether something has changed. */
+    /** Whether something has changed since the last call. */
     synchronized boolean takeNews() {
         boolean found = hasNews;
         hasNews = false;
         return found;
     }
 
-    /** The queues that the client may read, and does not read yet. */
+    /** The queues that the client may read, but does not read yet. */
     synchronized List<MessageQueue> listLacking() {
         List<MessageQueue> found = new ArrayList<>();
         for (Holding each : holdings.values()) {

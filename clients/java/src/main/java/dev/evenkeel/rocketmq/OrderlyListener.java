@@ -7,7 +7,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** Calls the user's listener for what is held, and notes what it has handled. */
+/** Calls the user's listener for messages of held queues, and notes which it has handled. */
 final class OrderlyListener implements MessageListenerOrderly {
     private final MessageListenerOrderly listener;
     private final Member member;
@@ -39,7 +39,7 @@ final class OrderlyListener implements MessageListenerOrderly {
         }
     }
 
-    /** Without automatic commits, everything up to a commit is done with it. */
+    /** Without automatic commits, a commit marks all messages before it as done, too. */
     @SuppressWarnings("deprecation")
     private static boolean isDone(ConsumeOrderlyStatus status, boolean isAutoCommit) {
         return status == ConsumeOrderlyStatus.COMMIT

@@ -11,7 +11,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Queues as the exchange writes them: "0-3,8" by topic and broker. */
+/** Queues as requests and answers contain them: ids such as "0-3,8" by topic and broker. */
 final class QueueIds {
     private static final int MOST_QUEUES = 100_000;
 

@@ -8,11 +8,11 @@ import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * The client's record of a queue that the follower has begun; it knows its own messages.
+ * The client's record of a queue that the follower has begun to read. It knows its own messages.
  *
- * <p>A thread of the client may have looked whether a record is dropped, and call the listener when
- * the same queue is read anew. That message comes again in the new record, so the old one must be
- * refused.
+ * <p>A thread of the client may check that a record is not dropped, and call the listener only
+ * after the same queue is read anew. The message is delivered again with the new record, so the
+ * call with the message of the old record must be refused.
  */
 final class Record extends ProcessQueue {
     private final Set<MessageExt> messages =

@@ -1,10 +1,10 @@
 package dev.evenkeel.rocketmq;
 
-/** The coordinator refuses a request. */
+/** The coordinator has refused a request. */
 final class RefusedException extends Exception {
     private static final long serialVersionUID = 1;
 
-    /** One word for programs. */
+    /** The reason in one word, for programs. */
     final String reason;
 
     RefusedException(String reason, String message) {

@@ -4,7 +4,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.logging.Logger;
 
-/** Logs a trouble when it is new, and again once a minute while it lasts. */
+/** Logs a problem when it is new, and again once a minute while it lasts. */
 final class Troubles {
     private static final double SAY_AGAIN_SECONDS = 60.0;
     private static final Logger log = Logger.getLogger("dev.evenkeel.rocketmq");
@@ -16,7 +16,7 @@ final class Troubles {
         this.clock = clock;
     }
 
-    /** Logs what is wrong with something. */
+    /** Logs a problem of a subject, unless one was logged in the last minute. */
     synchronized void say(Object subject, String trouble) {
         double now = clock.now();
         if (now >= saidAt.getOrDefault(subject, Double.NEGATIVE_INFINITY) + SAY_AGAIN_SECONDS) {

@@ -5,7 +5,7 @@ import java.net.URI;
 import java.nio.file.Paths;
 import java.util.Collections;
 
-/** Asks a coordinator once and leaves: its URL, a token's file and certificates to trust. */
+/** Sends one request and ends the session. Arguments: URL, token file, trusted certificates. */
 public final class AskOnce {
     private AskOnce() {}
 

@@ -10,7 +10,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Checks what needs no broker, with the time as a number. Ends with an error if one fails. */
+/** Checks that need no broker and get the time as a number. Ends with an error if one fails. */
 public final class Checks {
     private static final MessageQueue FIRST = new MessageQueue("orders", "broker-a", 0);
     private static final MessageQueue SECOND = new MessageQueue("orders", "broker-a", 1);
@@ -68,9 +68,9 @@ public final class Checks {
         nanos[0] += 2_000_000_000L;
         day[0] += 2_000;
         check(near(clock.now(), 2), clock.now());
-        day[0] += 30_000; // it slept, or somebody has set the clock
+        day[0] += 30_000; // the machine slept, or somebody has set the clock
         check(near(clock.now(), 32), clock.now());
-        day[0] -= 10_000; // somebody has set it back
+        day[0] -= 10_000; // somebody has set the clock back
         check(near(clock.now(), 32), clock.now());
         nanos[0] += 1_000_000_000L;
         day[0] += 1_000;
@@ -122,7 +122,7 @@ public final class Checks {
         check(ask.holds.contains(FIRST), ask.write());
         member.hearAnswer(ask, grant(2, true, FIRST, SECOND), 1009.5);
         check(member.mayRead(FIRST, 1009.5), "what it has");
-        check(!member.mayRead(SECOND, 1009.5), "an answer that was heard too late");
+        check(!member.mayRead(SECOND, 1009.5), "the answer came too late");
         ask = member.takeAsk(1009.5);
         member.hearRefusal(ask, "SessionOver", 1010);
         check(!member.mayRead(FIRST, 1010), "the coordinator is back");
@@ -134,13 +134,13 @@ public final class Checks {
         Holding holding = member.find(FIRST);
         member.begin(FIRST, pull(begin(member, 0), 0), 0);
         member.hearAnswer(member.takeAsk(1), grant(2, false, SECOND), 1);
-        check(!member.mayRead(FIRST, 1), "it leaves");
+        check(!member.mayRead(FIRST, 1), "the queue must be released");
         check(member.takeReleases(2).isEmpty(), "a call is running");
         check(member.takeAsk(2).holds.contains(FIRST), "still in flight");
         member.end(holding, Collections.emptyList());
-        check(member.takeReleases(2).equals(Collections.singletonList(holding)), "it is over");
+        check(member.takeReleases(2).equals(Collections.singletonList(holding)), "no call runs");
         member.noteReleased(holding, false, 2);
-        check(member.takeReleases(2.1).isEmpty(), "soon");
+        check(member.takeReleases(2.1).isEmpty(), "too soon");
         check(member.takeReleases(2.3).size() == 1, "its commit is tried again");
         member.noteReleased(holding, true, 2.3);
         Ask ask = member.takeAsk(2.3);
@@ -154,7 +154,7 @@ public final class Checks {
         member.begin(FIRST, pull(begin(member, 0), 0), 0);
         member.hearAnswer(member.takeAsk(1), grant(2, true), 1);
         check(member.takeReleases(30.9).isEmpty(), "a call is running");
-        check(member.takeReleases(31).size() == 1, "it had 30 s");
+        check(member.takeReleases(31).size() == 1, "its 30 s are over");
         member.noteReleased(holding, false, 31);
         check(member.takeAsk(31).holds.isEmpty(), "released");
         member.end(holding, Collections.singletonList(new MessageExt()));
@@ -172,18 +172,18 @@ public final class Checks {
         member.restartDropped(1);
         check(!holding.isLeaving(), "the client reads it");
         queues.drop(FIRST);
-        check(member.listLacking().isEmpty(), "its calls come first");
+        check(member.listLacking().isEmpty(), "its calls must end first");
         member.restartDropped(1);
         check(member.begin(FIRST, late, 1) == null, "no call begins");
         check(member.takeReleases(2).isEmpty(), "a call is running");
         member.end(holding, Collections.emptyList());
-        check(member.takeReleases(2).size() == 1, "it is over");
+        check(member.takeReleases(2).size() == 1, "the call is over");
         member.noteReleased(holding, true, 2);
         check(member.listLacking().equals(Collections.singletonList(FIRST)), "to be begun");
         check(member.takeAsk(2).holds.contains(FIRST), "it was held all the time");
         check(member.begin(FIRST, late, 2) == null, "not begun");
         record = begin(member, 1);
-        check(member.begin(FIRST, late, 2) == null, "it comes again");
+        check(member.begin(FIRST, late, 2) == null, "the message is delivered again");
         check(member.begin(FIRST, pull(record, 1), 2) != null, "this time");
         check(queues.has(FIRST), "nothing stray");
     }
@@ -192,8 +192,8 @@ public final class Checks {
         Member member = makeMember();
         member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
         Record record = begin(member, 100);
-        check(member.begin(FIRST, pull(record, 99), 1) == null, "the holding before has it");
-        check(member.begin(FIRST, pull(record, 100), 1) != null, "its first");
+        check(member.begin(FIRST, pull(record, 99), 1) == null, "of an earlier holding");
+        check(member.begin(FIRST, pull(record, 100), 1) != null, "of this holding");
         check(!member.noteDone(FIRST, 99), "an old offset");
         check(member.noteDone(FIRST, 101), "a new offset");
     }
@@ -216,7 +216,7 @@ public final class Checks {
         check(member.holdRetries(retry.getTopic(), wanted, 0).isEmpty(), "no session");
         member.hearAnswer(member.takeAsk(0), grant(1, false, FIRST), 0);
         check(member.holdRetries(retry.getTopic(), wanted, 1).equals(wanted), "a session");
-        check(member.takeAsk(1).holds.equals(Collections.singleton(FIRST)), "not its business");
+        check(member.takeAsk(1).holds.equals(Collections.singleton(FIRST)), "not reported");
         check(member.holdRetries(retry.getTopic(), wanted, 9.5).isEmpty(), "over");
     }
 
@@ -229,7 +229,7 @@ public final class Checks {
             now += pause;
         }
         member.hearRefusal(member.takeAsk(now), "NotLeading", now);
-        check(member.takeAsk(now + 0.5) != null, "this passes");
+        check(member.takeAsk(now + 0.5) != null, "a temporary refusal");
     }
 
     private static Member makeMember() {
