@@ -37,10 +37,13 @@ END_SECONDS = 20.0
 """If a clean end takes longer than this, the process exits by force."""
 FAILED = 1
 KEPT_SECONDS = 0.1
-BORN_AT_ONCE = 20_000
+YOUNG_OBJECTS, YOUNG_COLLECTIONS = 2_000, 1_000
 """
-Allocations between two garbage collections. Few collections are needed, because most objects are
-short-lived.
+How Python's garbage collector works: it visits the young objects after so many more of them, and
+older ones after so many collections of young ones.
+
+Requests of members that wait for their answers hold hundreds of thousands of objects, and nothing
+else happens while the collector visits them.
 """
 LEASE = "evenkeel-operator"
 
@@ -87,7 +90,7 @@ def start(options: Options) -> None:
 
 async def run(options: Options) -> None:
     """Run until SIGTERM or Ctrl-C. Then finish the work in progress and release the Lease."""
-    gc.set_threshold(BORN_AT_ONCE)
+    gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS)
     settings = _build_settings(options)
     info = api_client.find_connection(settings)
     stop = asyncio.Event()

@@ -41,6 +41,13 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import NotReadyError
 
 MOST_DEBOUNCE_SECONDS = 2.0
+MEMBERS_SECONDS = 0.2
+"""
+From a change of a group's sessions until the group is reconciled.
+
+A member that joins causes several changes in a row: its session begins, other members release its
+queues, and it holds them. So they cost one status, not three.
+"""
 LEAST_SECONDS = 0.1
 """Minimum time between two reconciles without a change."""
 WAITING = WorkPace(at_once=256)
@@ -127,6 +134,10 @@ class Loop:
         is_known = self._observer.knows_readers(group)
         self._censuses.touch(key, _shorten(CENSUS_SECONDS if is_known else SOON_SECONDS))
 
+    def members_changed(self, key: Key) -> None:
+        """Note that members of a group joined or left, or hold other queues."""
+        self._touch_group(key, MEMBERS_SECONDS)
+
     @property
     def queues(self) -> dict[str, WorkQueue[Key]]:
         """The work queues by kind."""
@@ -147,12 +158,12 @@ class Loop:
         await asyncio.gather(self._topics.close(), self._groups.close(), self._censuses.close())
         await self._brokers.close()
 
-    def _touch_group(self, key: Key) -> None:
+    def _touch_group(self, key: Key, delay: float = 0.0) -> None:
         group = self._world.find_group(key)
         if group is not None:
             debounce = times.parse_duration(group.spec.rebalance.debounce)
             most = 0.0 if group.rebalance_asked else MOST_DEBOUNCE_SECONDS
-            self._groups.touch(key, min(debounce, most))
+            self._groups.touch(key, min(debounce, most), delay)
 
     async def _reconcile_topic(self, key: Key) -> float | None:
         topic = self._world.find_topic(key)

@@ -85,13 +85,13 @@ class WorkQueue(Generic[K]):
         since = (each.waiting_since for each in self._states.values())
         return [now - each for each in since if each is not None and each <= now]
 
-    def touch(self, key: K, debounce: float = 0.0) -> None:
-        """Note that something about a key may have changed."""
+    def touch(self, key: K, debounce: float = 0.0, delay: float = 0.0) -> None:
+        """Note that something about a key may have changed. Its work starts after the delay."""
         if self._is_closed:
             return
         state = self._states.setdefault(key, _State(debounce))
         state.debounce = debounce
-        due = max(asyncio.get_running_loop().time(), state.last_work + debounce)
+        due = max(asyncio.get_running_loop().time() + delay, state.last_work + debounce)
         if state.waiting_since is None:
             state.waiting_since = due
         if state.task is not None:

@@ -82,8 +82,9 @@ class Coordination:
         if last is not None and last.group is group and last.source == followed.source:
             return
         self._followed[key] = followed
-        self._prepare_desk(key, read_terms(consumers.members), group.status.session)
-        self._publish(key)
+        is_new = self._prepare_desk(key, read_terms(consumers.members), group.status.session)
+        if is_new or last is None or _find_published(last.group) != _find_published(group):
+            self._publish(key)
 
     def forget(self, key: Key) -> None:
         """Coordinate this group no longer. Its members stop when their sessions are over."""
@@ -191,15 +192,17 @@ class Coordination:
             raise _build_no_group(key)
         return desk
 
-    def _prepare_desk(self, key: Key, terms: Terms, promised: str) -> None:
+    def _prepare_desk(self, key: Key, terms: Terms, promised: str) -> bool:
         """
-        Make a group's desk. Other terms make a new one: the members know only the old ones.
+        Make a group's desk if there is none with these terms. Return whether it is new.
+
+        Other terms make a new one: the members know only the old ones.
 
         `promised` is the session time that an older leader may have promised.
         """
         found = self._desks.get(key)
         if found is not None and found.terms == terms:
-            return
+            return False
         settle_seconds = max(terms.session, times.parse_duration(promised) if promised else 0.0)
         if found is not None:
             settle_seconds = max(settle_seconds, found.terms.session)
@@ -211,6 +214,12 @@ class Coordination:
         self._desks[key] = desk
         self.needed.set()
         self.namespaces_changed.set()
+        return True
+
+
+def _find_published(group: ConsumerGroup) -> tuple[object, ...]:
+    """Find what a desk follows. The rest of a status changes more often."""
+    return group.status.epoch, group.status.assignments, group.to_drain
 
 
 def _find_owner(assigned: Assigned) -> str:

@@ -7,6 +7,7 @@ is safe, because members stop by their own clocks.
 """
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,17 @@ class _Life:
     begun_at: datetime
     quiet_since: float
     """When its last request arrived. If that one waited: when it was answered or given up."""
+    share: float = 1.0
+    """
+    How much of a poll its next request waits.
+
+    After news this is random. Many members get news at the same time; without a random wait, all
+    their polls would end at the same time from then on, and other answers would be late.
+    """
+
+    def spread(self) -> None:
+        """Let the next poll end at a time of its own."""
+        self.share = random.uniform(0.1, 1.0)  # noqa: S311 nothing secret
 
 
 class GroupDesk:
@@ -118,12 +130,16 @@ class GroupDesk:
         self._dismiss(member, Refusal.STALE)
         session = self._core.sessions[member]
         if session.revision != asked.revision or wait_seconds <= 0:
+            life.spread()
             return self._core.answer(session)
+        wait, life.share = life.share * min(wait_seconds, self.terms.poll), 1.0
         news: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[member] = news
         try:
-            async with asyncio.timeout(min(wait_seconds, self.terms.poll)):
-                return await news
+            async with asyncio.timeout(wait):
+                answer = await news
+                life.spread()
+                return answer
         except TimeoutError:
             return self._core.answer(session)
         finally:

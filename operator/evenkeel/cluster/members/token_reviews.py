@@ -34,7 +34,7 @@ POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
 ACCOUNT = "system:serviceaccount:"
 REVIEW_SECONDS = 5.0
-FRESH_SECONDS = 60.0
+FRESH_SECONDS = 300.0
 """A pod's token is reviewed again after this time."""
 REFUSED_SECONDS = 5.0
 """A token that was refused is reviewed again after this time."""

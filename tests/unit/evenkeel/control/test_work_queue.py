@@ -83,6 +83,24 @@ def test_what_is_gathered_does_not_count_as_waiting() -> None:
     run(body)
 
 
+def test_work_with_a_delay_gathers_what_comes_meanwhile_unless_it_is_needed_at_once() -> None:
+    async def body() -> None:
+        job = Job()
+        work = WorkQueue(job)
+        for _ in range(3):
+            work.touch("a", delay=0.05)
+            work.touch("b", delay=600.0)
+        await settle()
+        assert not job.asked
+        work.touch("b")
+        await job.until("b", 1)
+        await job.until("a", 1)
+        await work.close()
+        assert job.asked == {"a": 1, "b": 1}
+
+    run(body)
+
+
 def test_what_comes_while_it_works_makes_it_work_once_more() -> None:
     async def body() -> None:
         gate = asyncio.Event()

@@ -1,6 +1,7 @@
 """A session ends at once when its process is known to have ended; that of its successor never."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -198,3 +199,26 @@ def test_a_client_counts_as_a_member_for_as_long_as_brokers_may_list_it() -> Non
         found.close(DeniedError(Denial.NOT_LEADING, "the test ends"))
 
     asyncio.run(story())
+
+
+def test_a_poll_that_follows_news_ends_early_so_that_not_all_end_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A whole poll of these terms lasts three minutes."""
+    monkeypatch.setattr(random, "uniform", lambda least, most: 0.0)
+
+    async def story(it: Desk) -> None:
+        news = await it.hear("a", 1)
+        assert news == Grants(1, 1, frozenset([QUEUE]))
+        async with asyncio.timeout(10):
+            assert await it.hear("a", 2, wait=600.0, holds=[QUEUE], revision=1) == news
+        whole = asyncio.create_task(it.hear("a", 3, wait=600.0, holds=[QUEUE], revision=1))
+        await asyncio.sleep(SOON)
+        assert not whole.done()
+        it.publish(2, {QUEUE: "b"}, ["b"])
+        assert await whole == Grants(2, 2, frozenset())
+        async with asyncio.timeout(10):
+            again = await it.hear("a", 4, wait=600.0, holds=[QUEUE], revision=2)
+        assert again == Grants(2, 2, frozenset())
+
+    play(story)
