@@ -1,4 +1,8 @@
-"""The actions that a follower's core requests. Their results carry the same `life`."""
+"""
+The actions that a follower's core requests.
+
+The result of an action on a queue is reported with the `life` of the action.
+"""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

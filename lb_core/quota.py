@@ -124,7 +124,7 @@ def _hand_out_rest(
     Give the last queues, which all have the same height, to the widest glasses that they fit.
 
     A glass without such a queue stays 1 / width below that height. Narrow glasses stay the furthest
-    below, so leaving them out makes the second highest levels as low as possible.
+    below. So if they are the ones without, the levels below the highest are as low as possible.
     """
     quota = Quota(base)
     for width in sorted({widths[place] for place in fitting}, reverse=True):

@@ -184,7 +184,7 @@ class Consumers:
         self._look()
         since = time.time() - _STEADY_SECONDS
         if since < begun:
-            return False  # earlier lines may be of a killed consumer in the same seat
+            return False  # earlier lines may come from a killed consumer in the same seat
         lately = [each for each in self._said[-_LATELY:] if each.consumed.at > since]
         numbers = [number for each in lately for number in each.consumed.numbers]
         readers = {(each.consumed.queue, each.seat) for each in lately}

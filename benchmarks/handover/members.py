@@ -74,7 +74,7 @@ class MemberPods(Pods):
 
     def scale(self, count: int) -> None:
         """
-        Wait until the group has so many slots, if any.
+        Scale the pods, and wait until the group has this number of slots; for 0, do not wait.
 
         A slot whose pod has left keeps its queues for `rebalance.grace`, while they are lent. What
         moves then still belongs to the same event.

@@ -1,5 +1,5 @@
 """
-Explains from objects and the engine why queues have their owners. Pure.
+Explains why queues have their owners, from Kubernetes objects and the engine's next plan. Pure.
 
 A row is a range of queues with the same owner, the same last move and the same future.
 """

@@ -81,7 +81,11 @@ class Client:
     send_one_way = _make_method(sending.send_one_way)
 
     def watch_members(self, group: str, call: Callable[[], None]) -> None:
-        """Call `call` when a broker that knows this client reports changed members of the group."""
+        """
+        Call `call` when a broker reports that the members of the group have changed.
+
+        Only brokers that know this client report it.
+        """
         self._listeners.add(group, call)
 
     async def run(self, flow: Flow[Value]) -> Value:

@@ -60,7 +60,11 @@ def show_lag(client: Client, options: argparse.Namespace) -> None:
 
 
 def _make_lag_row(client: Client, group: str, lag: Lag) -> Row:
-    """Make a row. Brokers also answer 0 if nothing is committed, so for 0 the commit is read."""
+    """
+    Make a row.
+
+    Brokers answer 0 also if nothing is committed. So after a 0, the committed offset is asked for.
+    """
     committed: int | None = lag.consumer_offset
     if committed == 0:
         committed = client.find_committed(group, lag.queue)

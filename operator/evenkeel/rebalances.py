@@ -95,7 +95,7 @@ def _size(part: QueueMove | OwnedQueues) -> int:
 
 
 def _describe(moves: Sequence[QueueMove], left_out: int, most: int) -> str:
-    """Describe moves with their queues. When the text is full, give only numbers of queues."""
+    """Describe moves with their queues. When the text is full, write only how many queues move."""
     parts: list[str] = []
     room = most - len("; 100000 more queues")
     for move in moves:

@@ -23,7 +23,7 @@ def rules(helm: Helm, **settings: str) -> list[Document]:
 
 
 def test_alerts_are_those_of_the_file(helm: Helm) -> None:
-    """Only the links differ: they are empty unless a value says where the documentation is."""
+    """Only the links differ: there are none unless a value says where the documentation is."""
     wanted = copy.deepcopy(ALERTS)
     for each in wanted:
         del each["annotations"]["runbook_url"]

@@ -114,7 +114,7 @@ def _rows(world: World, given: Given) -> Iterator[str]:
             yield f"offset {row.offset} came after {last}: twice, or out of order"
         last = row.offset
         if not given.start <= row.offset < min(given.next, world.end):
-            yield f"offset {row.offset} came, but not from {given.start} up to {given.next}"
+            yield f"offset {row.offset} came, but only {given.start} up to {given.next} was read"
             continue
         message = world.stored[row.offset]
         if row.key != message.key:

@@ -55,7 +55,7 @@ def test_what_it_cannot_run_is_refused_in_a_sentence(spark: Box) -> None:
         assert answer.stderr.startswith(f"evenkeel: '{' '.join(arguments)}' is none of ")
     answer = spark.run("executor")
     assert answer.returncode == 64
-    assert "it sets SPARK_DRIVER_URL" in answer.stderr
+    assert "lacks SPARK_DRIVER_URL" in answer.stderr
 
 
 def test_an_executor_whose_driver_is_away_ends_by_itself(spark: Box) -> None:

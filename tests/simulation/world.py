@@ -197,7 +197,7 @@ class Process:
         return self.core.note_begin(queue, life, found, now)
 
     def _finish(self, queue: int, life: int, stop: int, now: float) -> list[Any]:
-        """End the handler's transaction, although another member may hold the queue by now."""
+        """End the handler's transaction. It writes nothing if the stored position has changed."""
         self.handling.pop(queue, None)
         if self.world.database.get(queue, 0) != self.stored[queue, life]:
             return self.core.note_moved_on(queue, life, now)

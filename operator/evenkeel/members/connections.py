@@ -23,7 +23,7 @@ from aiohttp.web_protocol import RequestHandler as Handler
 
 log = logging.getLogger("evenkeel")
 MOST_CONNECTIONS = 4096
-"""For 2,000 members with two connections each."""
+"""A member has one, and a second one for a while whenever its queues change."""
 MOST_OPENING = 256
 """A TLS handshake takes some milliseconds, and about 90 KiB of memory while it lasts."""
 OPEN_SECONDS = 5
@@ -101,7 +101,7 @@ class Connections:
                 self._idle[handler] = None
 
     async def close(self) -> None:
-        """Close what is opening; aiohttp closes the others."""
+        """Close the connections that are opening; aiohttp closes the idle and the busy ones."""
         opening = list(self._opening)
         for task in opening:
             task.cancel()

@@ -173,7 +173,7 @@ class Coordination:
         return [member for member, is_able in able.items() if is_able]
 
     def _note_members(self, key: Key) -> None:
-        """Let those who have come borrow queues, and tell the loop."""
+        """Update which members may borrow queues, and tell the loop that members joined or left."""
         self._desks[key].lend(self._list_borrowers(key))
         self._members_changed(key)
 

@@ -299,7 +299,6 @@ def spark(full: Made, account: ApiUser, tmp_path: Path) -> Iterator[process.Chil
     data = full.objects[3]["data"]
     job = job_file.decode(data["job.json"])
     config = account.kubeconfig.read_text()
-    (tmp_path / "kubeconfig").write_text(config)  # its own name has colons, which separate names
     server = json.loads(config)["clusters"][0]["cluster"]["server"]
     settings = {
         "spark.master": f"k8s://{server}",
@@ -313,7 +312,7 @@ def spark(full: Made, account: ApiUser, tmp_path: Path) -> Iterator[process.Chil
     (tmp_path / "executor.json").write_text(data["executor.json"])
     (tmp_path / "job.json").write_text(job_file.encode(job))
     environment = {
-        "KUBECONFIG": str(tmp_path / "kubeconfig"),
+        "KUBECONFIG": str(account.kubeconfig),
         "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": sys.executable,

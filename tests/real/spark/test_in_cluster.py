@@ -297,8 +297,8 @@ def test_a_lease_that_the_operator_has_not_made_yet_is_waited_for(
     place.objects.delete(place.lease_path)
     mine = place.lease("one", terms=HASTE)
     with in_thread(lambda: mine.take(stop)):
-        text = wait_for(lambda: caplog.text, lambda text: "is missing" in text)
-        assert f"the Lease {place.lease_path} is missing" in text
+        text = wait_for(lambda: caplog.text, lambda text: "does not exist yet" in text)
+        assert f"the Lease {place.lease_path} does not exist yet" in text
         place.make_lease()
     assert place.holder() == "one"
 

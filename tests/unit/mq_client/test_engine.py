@@ -336,7 +336,7 @@ def break_off() -> Iterator[BreakOff]:
         nonlocal is_armed
         try:
             is_armed = True
-            # Repeatedly, because Python drops errors that are raised while it destroys an object.
+            # The signal repeats: Python drops an error that is raised while it destroys an object.
             signal.setitimer(signal.ITIMER_REAL, seconds, STRIKE_AGAIN_SECONDS)
             while True:
                 work()

@@ -56,7 +56,7 @@ def program(folder: Path, name: str, text: str, **values: object) -> Path:
 
 
 def put_go(folder: Path, *replaced: tuple[str, str]) -> Path:
-    """Put a fake Go on PATH; its go.mod takes these modules from these folders."""
+    """Put a fake Go on PATH. The go.mod it reports replaces these modules with these folders."""
     shown = [{"Old": {"Path": name}, "New": {"Path": place}} for name, place in replaced]
     return program(folder, "go", GO, replaced=shown or None)
 

@@ -32,7 +32,7 @@ UNKNOWN = errors.TopicUnknownError("GET_TOPIC_STATS_INFO", "a:1", 17, "no topic"
 
 
 def held(*ends: int) -> dict[MessageQueue, Offsets]:
-    """Make queues of broker-a with these beginnings and ends."""
+    """Make queues of broker-a that begin at 0 and have these ends."""
     return {MessageQueue("orders", "broker-a", n): Offsets(0, end, 0) for n, end in enumerate(ends)}
 
 

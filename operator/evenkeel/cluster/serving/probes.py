@@ -69,7 +69,7 @@ class _Scrapes:
     Renders metrics. Parallel requests share one result.
 
     Metrics are collected on the event loop, one by one, so that other tasks can run in between.
-    They are rendered in a thread, because that takes longer.
+    Rendering them takes longer, so it is done in a thread.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:

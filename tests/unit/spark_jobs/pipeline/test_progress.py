@@ -16,7 +16,7 @@ def plan(epoch: int, end: int, skip_before: str = "", skip: str = "") -> BatchPl
 
 def progress(skip: str = "", *gaps: tuple[str, str, int, int, int]) -> CommittedProgress:
     tally = SimpleNamespace(value=Tally(gaps=list(gaps)))
-    return CommittedProgress(skip, tally)  # type: ignore[arg-type]  # it uses no more
+    return CommittedProgress(skip, tally)  # type: ignore[arg-type]  # only `value` is used
 
 
 def state(of: CommittedProgress) -> tuple[dict[MessageQueue, int], int, int]:
