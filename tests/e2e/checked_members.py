@@ -65,9 +65,11 @@ class CheckedMembers:
         self.shop.kubectl("-n", SHOP, "scale", f"deployment/{GROUP}", f"--replicas={replicas}")
 
     def roll_out(self) -> None:
-        """Replace all pods by new ones."""
+        """Replace all pods by new ones, and wait until the status names only the new ones."""
         self.shop.kubectl("-n", SHOP, "rollout", "restart", f"deployment/{GROUP}")
         self.shop.roll_out(SHOP, f"deployment/{GROUP}")
+        old = wait_patiently(self._list_old_pods, lambda found: not found)
+        assert not old, f"the status still names {old}"
 
     def choose_on_outage(self, choice: OnOutage) -> None:
         """Set what members do while no coordinator answers."""
@@ -99,6 +101,15 @@ class CheckedMembers:
         """Wait until all numbers below `count` have been sent and handled."""
         lost = wait_patiently(lambda: self._find_missing(count), lambda found: not found)
         assert not lost, f"{len(lost)} of {count} numbers are lost: {sorted(lost)[:9]}"
+
+    def _list_old_pods(self) -> set[str]:
+        """List the pods that the status names although they are being deleted, or are gone."""
+        new = {
+            pod["metadata"]["name"]
+            for pod in self.shop.list_pods(PODS)
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+        return {each["pod"] for each in self.read_status()["assignments"]} - new
 
     def _find_missing(self, count: int) -> set[int]:
         assert self._numbers is not None
