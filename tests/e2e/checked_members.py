@@ -109,7 +109,7 @@ class CheckedMembers:
             for pod in self.shop.list_pods(PODS)
             if "deletionTimestamp" not in pod["metadata"]
         }
-        return {each["pod"] for each in self.read_status()["assignments"]} - new
+        return {each.get("pod", "none") for each in self.read_status()["assignments"]} - new
 
     def _find_missing(self, count: int) -> set[int]:
         assert self._numbers is not None
