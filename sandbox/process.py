@@ -39,8 +39,9 @@ class PartNotReadyError(SandboxError):
         """
         self.log = _keep_log(log)
         text = _read(log)
-        if gives_up is not None and (found := text.rfind(gives_up)) >= 0:
-            text = text[: text.find("\n", found)]
+        if gives_up is not None and gives_up in text:
+            before, _, after = text.rpartition(gives_up)
+            text = before + gives_up + after.partition("\n")[0]
         lines = [line for line in text.splitlines() if line.strip() and line[:4] != "\tat "]
         said = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:]) or " nothing"
         super().__init__(f"{complaint}; the log {self.log} ends with:{said}")

@@ -39,8 +39,8 @@ FAILED = 1
 KEPT_SECONDS = 0.1
 YOUNG_OBJECTS, YOUNG_COLLECTIONS = 2_000, 1_000
 """
-How Python's garbage collector works: it visits the young objects after so many more of them, and
-older ones after so many collections of young ones.
+Thresholds of Python's garbage collector: how many new objects lead to a visit of the young ones,
+and how many such visits lead to a visit of the older ones.
 
 Requests of members that wait for their answers hold hundreds of thousands of objects, and nothing
 else happens while the collector visits them.

@@ -122,7 +122,7 @@ class Operator:
 
     def _note_members_change(self, key: Key) -> None:
         if self.loop is not None:
-            self.loop.note_member_change(key)
+            self.loop.note_members_change(key)
 
     async def _serve_members(self, place: Place) -> None:
         """Serve members. If serving fails by a defect, this process still leads."""

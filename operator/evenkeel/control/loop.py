@@ -134,7 +134,7 @@ class Loop:
         is_known = self._observer.knows_readers(group)
         self._censuses.touch(key, _shorten(CENSUS_SECONDS if is_known else SOON_SECONDS))
 
-    def note_member_change(self, key: Key) -> None:
+    def note_members_change(self, key: Key) -> None:
         """Note that members of a group joined or left, or hold other queues."""
         self._touch_group(key, MEMBERS_SECONDS)
 

@@ -52,7 +52,9 @@ class FileWorld:
 
     def __init__(self, file: Path, folder: Path, hear: Hear) -> None:
         """Create the state folder and read the last statuses."""
-        self.coordination = Coordination(lambda it: self._note_change(it, Loop.note_member_change))
+        self.coordination = Coordination(
+            lambda key: self._note_change(key, Loop.note_members_change)
+        )
         self._file = file
         self._folder = folder
         self._hear = hear

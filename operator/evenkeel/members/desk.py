@@ -46,10 +46,6 @@ class _Life:
     their polls would end at the same time from then on, and other answers would be late.
     """
 
-    def spread(self) -> None:
-        """Let the next poll end at a time of its own."""
-        self.share = random.uniform(0.1, 1.0)  # noqa: S311 nothing secret
-
 
 class GroupDesk:
     """Answers the members of one group for as long as this process leads."""
@@ -130,16 +126,13 @@ class GroupDesk:
         self._dismiss(member, Refusal.STALE)
         session = self._core.sessions[member]
         if session.revision != asked.revision or wait_seconds <= 0:
-            life.spread()
             return self._core.answer(session)
         wait, life.share = life.share * min(wait_seconds, self.terms.poll), 1.0
         news: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[member] = news
         try:
             async with asyncio.timeout(wait):
-                answer = await news
-                life.spread()
-                return answer
+                return await news
         except TimeoutError:
             return self._core.answer(session)
         finally:
@@ -214,6 +207,8 @@ class GroupDesk:
             session = self._core.sessions.get(member)
             if session is None:
                 self._lives.pop(member, None)
+            else:
+                self._lives[member].share = random.uniform(0.1, 1.0)  # noqa: S311 nothing secret
             self._dismiss(member, self._core.answer(session) if session else Refusal.SESSION_OVER)
         for seconds in releases:
             self.queue_released(seconds)

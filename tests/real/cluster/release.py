@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,7 @@ class Release:
         (container,) = pod["spec"]["containers"]
         user = self.cluster.service_account(self.namespace, pod["spec"]["serviceAccountName"])
         done = subprocess.run(
-            [sys.executable, "-m", "evenkeel_cli", *container["args"]],
+            [*operator.make_command(self.source), *container["args"]],
             env={
                 **os.environ,
                 "KUBECONFIG": str(user.kubeconfig),

@@ -103,7 +103,10 @@ def test_a_member_trusts_both_authorities_while_the_new_one_signs_nothing(
     assert is_signed_by(first.certificate, made.authorities)
     second = certificates.renew(first, NAMES, NOW + AUTHORITY_LIFE - LIFE)
     assert second.authorities == first.authorities
+    assert second.certificate != first.certificate
     assert not is_signed_by(second.certificate, made.authorities)
+    last = certificates.renew(second, NAMES, NOW + AUTHORITY_LIFE + DAY)
+    assert made.authorities in last.authorities
 
 
 def test_other_names_need_another_certificate(made: Certificates) -> None:
