@@ -71,6 +71,8 @@ RUN python3 /build/commands.py /build/pyproject.toml /opt/evenkeel/bin && /build
 FROM tools AS spark-code
 COPY LICENSE /opt/evenkeel/
 COPY contract/ /opt/evenkeel/code/contract/
+COPY coordinator/ /opt/evenkeel/code/coordinator/
+COPY follower/ /opt/evenkeel/code/follower/
 COPY lb_core/ /opt/evenkeel/code/lb_core/
 COPY mq_client/ /opt/evenkeel/code/mq_client/
 COPY spark_jobs/ /opt/evenkeel/code/spark_jobs/

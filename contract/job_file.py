@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from contract.kinds.jobs import Mode
+from contract.kinds.jobs import JobEngine, Mode
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -66,6 +66,9 @@ class JobFile(_Part, frozen=True):
     executors: Annotated[int, Meta(ge=1)] = 2
     """How many executors to start, until an assignment lists the slots."""
     mode: Mode = Mode.STREAMING
+    engine: JobEngine = JobEngine.BATCH
+    flow_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
+    """Where the driver of a flow talks with its tasks. Default: any free port."""
     trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
     skip: str = ""
     """A value that is new to the job makes it skip lost messages once."""

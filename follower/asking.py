@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from contract.following import UNREADABLE, Asked, MemberAnswer, MemberRefusal, MemberRequest
+from follower.asks import NoAnswerError, RefusedError
 from follower.options import FollowerError
 from follower.queues import write_queues
 from follower.trust import TrustFile
@@ -26,20 +27,6 @@ CONNECTIONS = 2
 MOST_ANSWER_BYTES = 8 * 1024 * 1024
 LEAVE_SECONDS = 3.0
 IDLE_SECONDS = 15.0
-
-
-class NoAnswerError(Exception):
-    """The coordinator cannot be reached, or what answers is no coordinator."""
-
-
-class RefusedError(Exception):
-    """The coordinator refuses a request."""
-
-    def __init__(self, status: int, refusal: MemberRefusal) -> None:
-        """Take over its reason and words."""
-        super().__init__(f"{refusal.message} ({refusal.reason})")
-        self.status = status
-        self.reason = refusal.reason
 
 
 class Coordinator:

@@ -16,6 +16,7 @@ Rules:
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic
 
 from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Terms
@@ -26,8 +27,6 @@ from follower.reading import QueueReading, SpanT
 
 PAUSE_SECONDS = 0.5
 """Between requests while the coordinator refuses or does not answer."""
-COMMIT_SECONDS = 0.2
-"""Between commits of a queue that stays. What a killed member handled since then comes again."""
 REPEAT_SECONDS = 5.0
 """
 Between commits of a queue that stands still.
@@ -37,16 +36,34 @@ the broker. Then its commit comes late, and the broker sets the offset back, und
 of the queue. So every holder commits again, as often as RocketMQ's own client does, and once more
 when it lets go of the queue.
 """
-MOST_COMMITS = 100
-"""In a second, over all queues: with more than 20 queues, more time passes between commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPace:
+    """How often a queue that stays is committed. What a killed member handled since comes again."""
+
+    seconds: float = 0.2
+    most: int | None = 100
+    """
+    How many commits are sent in a second, over all queues. So with more than 20 queues, more time
+    passes between commits. None: all queues are committed together, so their number is no matter.
+    """
+
+    def find_seconds(self, queues: int) -> float:
+        """Find the time between two commits of a queue."""
+        return self.seconds if self.most is None else max(self.seconds, queues / self.most)
+
+
+EACH_QUEUE = CommitPace()
 
 
 class FollowerCore(Generic[QueueT, SpanT]):
     """One member of one group."""
 
-    def __init__(self, make_session: Callable[[], str]) -> None:
+    def __init__(self, make_session: Callable[[], str], pace: CommitPace = EACH_QUEUE) -> None:
         """Hold nothing yet. `make_session` makes a new random id."""
         self._make_session = make_session
+        self._pace = pace
         self._begin_session()
         self._readings: dict[QueueT, QueueReading[QueueT, SpanT]] = {}
         self._lives = 0
@@ -121,7 +138,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
                 found += self._drop(reading)
                 self._ask_at = now
         if now >= self._commit_at:
-            self._commit_at = now + max(COMMIT_SECONDS, len(self._readings) / MOST_COMMITS)
+            self._commit_at = now + self._pace.find_seconds(len(self._readings))
             is_due = now >= self._repeat_at
             if is_due:
                 self._repeat_at = now + REPEAT_SECONDS

@@ -23,9 +23,9 @@ from contract.following import (
     Terms,
 )
 from follower import actions
-from follower.asking import NoAnswerError, RefusedError
+from follower.asks import Asks, NoAnswerError, RefusedError
 from follower.brake import Brake
-from follower.core import FollowerCore
+from follower.core import EACH_QUEUE, CommitPace, FollowerCore
 from follower.handling import HaltError, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError
@@ -50,22 +50,6 @@ MOST_REFUSED_PAUSE = 5.0
 """Longest pause after a request that is refused until a user changes something."""
 _BY_NAME = {each.value: each for each in Refusal}
 _PASSES = frozenset(("NotLeading", Refusal.STALE.value, Refusal.SESSION_OVER.value))
-
-
-class Asks(Protocol):
-    """Sends requests to the coordinator."""
-
-    url: str
-    group: str
-    member: str
-
-    async def ask(
-        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
-    ) -> MemberAnswer:
-        """Send a request, and wait at most `seconds` for its answer."""
-
-    async def leave(self, session: str) -> None:
-        """End the session."""
 
 
 class Serves(Protocol):
@@ -101,13 +85,16 @@ class Running:
         open_brokers: Callable[[GroupSource], Serves],
         handling: Handling,
         metrics: Metrics,
+        pace: CommitPace = EACH_QUEUE,
     ) -> None:
         """Do nothing yet."""
         self._coordinator = coordinator
         self._open_brokers = open_brokers
         self._handling = handling
         self._metrics = metrics
-        self._core: FollowerCore[MessageQueue, Piece] = FollowerCore(lambda: secrets.token_hex(16))
+        self._core: FollowerCore[MessageQueue, Piece] = FollowerCore(
+            lambda: secrets.token_hex(16), pace
+        )
         self._terms: Terms | None = None
         self._source: GroupSource | None = None
         self._brokers: Serves | None = None
@@ -127,6 +114,11 @@ class Running:
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_stopping = False
         metrics.show_session_age(self._session_age)
+
+    @property
+    def session(self) -> str:
+        """The id of the present session."""
+        return self._core.session
 
     @property
     def trouble(self) -> str:

@@ -88,12 +88,17 @@ class ClusterOptions:
     def connect(self) -> Client:
         """Make a client, which opens connections when they are needed."""
         times = Times(answer=self.request_timeout, patience=self.fetch_deadline)
-        credentials = self.credentials or (_read_environment() if self.takes_environment else None)
         return Client(
-            self.name_servers, credentials=credentials, tls=self._make_tls_context(), times=times
-        )
+            self.name_servers, credentials=self.find_credentials(), tls=self.make_tls_context(),
+            times=times,
+        )  # fmt: skip
 
-    def _make_tls_context(self) -> ssl.SSLContext | None:
+    def find_credentials(self) -> Credentials | None:
+        """Find the credentials of this process, in the options or in its environment."""
+        return self.credentials or (_read_environment() if self.takes_environment else None)
+
+    def make_tls_context(self) -> ssl.SSLContext | None:
+        """Make what TLS needs; None without TLS."""
         if self.tls == "false":
             return None
         return ssl.create_default_context(cafile=None if self.tls == "true" else self.tls)

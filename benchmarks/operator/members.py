@@ -22,7 +22,7 @@ from contract.following import AUDIENCE, FIRST_NUMBER, Asked, Refusal
 from evenkeel.cluster.api import paths
 from evenkeel.cluster.members.documents import AUTHORITIES, TRUST
 from evenkeel.objects import Key
-from follower import asking
+from follower import asking, asks
 from follower.core import PAUSE_SECONDS
 from follower.queues import read_queues
 from mq_client.values import MessageQueue
@@ -110,13 +110,13 @@ class Member:
             asked = Asked(self._session, number, revision, self.held)
             try:
                 answer = await self._coordinator.ask(asked, ANSWER_SECONDS, 2 * ANSWER_SECONDS)
-            except (asking.RefusedError, asking.NoAnswerError) as error:
+            except (asks.RefusedError, asks.NoAnswerError) as error:
                 if revision:
                     raise
                 # The operator has not seen the pod yet, or too many connect at the same time.
                 await asyncio.sleep(PAUSE_SECONDS)  # as a follower does
                 number += 1
-                if isinstance(error, asking.RefusedError) and error.reason == SESSION_OVER:
+                if isinstance(error, asks.RefusedError) and error.reason == SESSION_OVER:
                     self._session, number = secrets.token_hex(8), FIRST_NUMBER
                 continue
             number, revision = number + 1, answer.revision

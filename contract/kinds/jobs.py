@@ -17,6 +17,11 @@ class Mode(enum.Enum):
     SCHEDULED = "Scheduled"
 
 
+class JobEngine(enum.Enum):
+    BATCH = "Batch"
+    FLOW = "Flow"
+
+
 class StartFrom(enum.Enum):
     GROUP = "Group"
     EARLIEST = "Earliest"
@@ -123,6 +128,11 @@ class Job(Part, frozen=True):
     """Streaming: runs continuously. Scheduled: runs at the times of schedule."""
     schedule: Schedule | None = None
     """When a scheduled job runs."""
+    engine: JobEngine = JobEngine.BATCH
+    """
+    Batch: batches of all queues, one after another. Flow: each queue is read all the time, without
+    batches, for a function on Arrow batches and files in a shared folder.
+    """
     trigger: Duration = "1s"
     """Interval at which batches start."""
     start_from: StartFrom = StartFrom.GROUP

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from contract import exit_codes
 from contract.job_file import JobFile
-from contract.kinds.jobs import Mode
+from contract.kinds.jobs import JobEngine, Mode
 from contract.report import BareReport
 from mq_client.errors import UsageError
 from spark_jobs import connections, options
@@ -37,6 +37,7 @@ from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
 from spark_jobs.pipeline.facts import FactsCollector
 from spark_jobs.pipeline.failures import Failure, judge
 from spark_jobs.pipeline.fetching import Tallies, Tally
+from spark_jobs.pipeline.flow import engine
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.loop import LoopTurns
@@ -135,6 +136,11 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
         reading = options.parse_reading(job.source, is_stream=True)
         if not reading.commits:
             raise UsageError("source: a job needs the option group")
+        if job.engine is JobEngine.FLOW:
+            flow = engine.read_users_part(job)
+            with session.open_session(job) as spark:
+                _stop_on_signals(stop)
+                return engine.run(spark, job, reading, flow, assignments, stop)
         users = users_part.read(job, assignments.confirm)
         with session.open_session(job) as spark:
             _stop_on_signals(stop)  # again: Spark's session has set its own handler

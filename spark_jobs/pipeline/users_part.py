@@ -48,7 +48,7 @@ def read(job: JobFile, confirm: Callable[[], None]) -> UsersPart:
 
 def _load_transform(chosen: JobTransform) -> Callable[[DataFrame], DataFrame]:
     if chosen.file is not None:
-        return _name_culprit(chosen.file, _load_function(chosen.file, "transform"))
+        return _name_culprit(chosen.file, load_function(chosen.file, "transform"))
     if chosen.sql is not None:
         text = chosen.sql
         return lambda rows: _transform_by_sql(rows, text)
@@ -57,7 +57,7 @@ def _load_transform(chosen: JobTransform) -> Callable[[DataFrame], DataFrame]:
 
 def _load_sink(chosen: JobSink, confirm: Callable[[], None]) -> Write:
     if chosen.file is not None:
-        return _load_function(chosen.file, "write")
+        return load_function(chosen.file, "write")
     if chosen.path is not None:
         return Files(chosen, confirm)
     return lambda rows, query, batch: _append(rows, chosen)
@@ -92,7 +92,8 @@ def _append(rows: DataFrame, chosen: JobSink) -> None:
     rows.write.format(chosen.format).options(**chosen.options).mode("append").save()
 
 
-def _load_function(path: str, name: str) -> Callable[..., Any]:
+def load_function(path: str, name: str) -> Callable[..., Any]:
+    """Load a function from a user's file."""
     module = _load_module(path)
     found = getattr(module, name, None)
     if not callable(found):

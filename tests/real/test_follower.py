@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from follower.core import COMMIT_SECONDS
+from follower.core import EACH_QUEUE
 from mq_client import errors
 from mq_client.blocking import Client
 from mq_client.messages import Message, StoredMessage
@@ -81,9 +81,8 @@ def test_nothing_is_lost_when_a_follower_is_killed_and_one_joins(scene: Scene) -
     scene.send(1000)
     lines = scene.wait_for_all()
     members.assert_order_is_kept(lines)
-    in_flight = {
-        line.number for line in read_by(lines, "b") if killed_at - line.at < COMMIT_SECONDS + 0.5
-    }
+    commit = EACH_QUEUE.seconds
+    in_flight = {line.number for line in read_by(lines, "b") if killed_at - line.at < commit + 0.5}
     twice = scene.twice()
     assert {line.number for line in twice} <= in_flight
     taken_over = min(line.at for line in lines if line.broker == "broker-b" and line.at > killed_at)
@@ -140,7 +139,7 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
     assert offsets.backwards == []
     twice = {line.number for line in scene.twice()}
     frozen_work = {line.number for line in read_by(lines, "b")
-                   if frozen_at - COMMIT_SECONDS - 0.5 < line.at < thawed_at + 0.3}  # fmt: skip
+                   if frozen_at - EACH_QUEUE.seconds - 0.5 < line.at < thawed_at + 0.3}  # fmt: skip
     assert twice <= frozen_work
     late = [line for line in read_by(lines, "b") if thawed_at < line.at < thawed_at + 0.3]
     log.info(

@@ -12,7 +12,8 @@ import trustme
 from aiohttp import web
 
 from contract.following import Asked, MemberRequest
-from follower.asking import Coordinator, NoAnswerError, RefusedError
+from follower.asking import Coordinator
+from follower.asks import NoAnswerError, RefusedError
 from follower.options import FollowerError
 from follower.trust import TrustFile
 from mq_client.values import MessageQueue

@@ -23,7 +23,7 @@ from contract.kinds.groups import OnOutage
 from evenkeel.members.desk import GroupDesk
 from evenkeel.members.doors import DeniedError
 from follower import running
-from follower.asking import NoAnswerError, RefusedError
+from follower.asks import NoAnswerError, RefusedError
 from follower.handling import Handler, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions

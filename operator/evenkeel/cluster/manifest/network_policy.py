@@ -1,8 +1,8 @@
 """
-Builds the NetworkPolicy of a job: only pods of the same group reach Spark's ports.
+Builds the NetworkPolicy of a job: only pods of its group reach the ports of Spark and of flows.
 
 All other ports stay open, because a template may add containers with ports. A policy cannot select
-pods with `hostNetwork`; then Spark's ports stay open, and only Spark's secret protects them.
+pods with `hostNetwork`; then these ports stay open, and only secrets protect them.
 """
 
 from collections.abc import Iterable
@@ -13,19 +13,19 @@ from evenkeel.cluster.manifest.names import Document
 from evenkeel.objects import ConsumerGroup
 
 API = "networking.k8s.io"
-_SPARKS = (pod_paths.DRIVER_PORT, pod_paths.BLOCKS_PORT)
+_OWN = (pod_paths.DRIVER_PORT, pod_paths.FLOW_PORT)
 _LAST_PORT = 65535
 
 
 def build_policy(group: ConsumerGroup, specs: Iterable[Document]) -> Document:
     """Build the policy for pods with these specs."""
     selected = {GROUP_LABEL: group.head.key.name}
-    own: Document = {"ports": [_build_ports(*_SPARKS)]}
+    own: Document = {"ports": [_build_ports(*_OWN)]}
     if not any(spec.get("hostNetwork") for spec in specs):
         own["from"] = [{"podSelector": {"matchLabels": selected}}]
     others = [
-        _build_ports(1, _SPARKS[0] - 1),
-        _build_ports(_SPARKS[-1] + 1, _LAST_PORT),
+        _build_ports(1, _OWN[0] - 1),
+        _build_ports(_OWN[-1] + 1, _LAST_PORT),
         {"protocol": "UDP"},
         {"protocol": "SCTP"},
     ]

@@ -61,11 +61,12 @@ def reaching(group: ConsumerGroup, port: int, protocol: str = "TCP") -> Document
     return found
 
 
-def test_only_pods_of_the_group_reach_the_ports_of_spark() -> None:
+def test_only_pods_of_the_group_reach_the_ports_of_spark_and_of_flows() -> None:
     own = {"evenkeel.dev/group": "billing"}
     ports = [spark(a_group())[f"spark.{name}"] for name in ("driver.port", "blockManager.port")]
-    assert [reaching(a_group(), int(port)) for port in ports] == [own, own]
-    others = [1, 7077, 7080, 8090, 65535]
+    ports.append(str(files(a_group(engine="Flow"))[0].flow_port))
+    assert [reaching(a_group(), int(port)) for port in ports] == [own] * 3
+    others = [1, 7077, 7081, 8090, 65535]
     assert [reaching(a_group(), port) for port in others] == [None] * 5, "sidecars have some"
     assert reaching(a_group(), 7078, "UDP") is None
 
@@ -116,6 +117,7 @@ def test_a_job_file_is_what_the_driver_takes() -> None:
     assert written.transform.file == "/etc/evenkeel-files/code/transform.py"
     assert written.dead_letter == JobSink(format="json", path="/bad")
     assert written.metrics_port == 8090
+    assert written.flow_port is None, "drivers of older images do not know it"
     assert written.origin == group.head.origin
     assert written.kubernetes == JobCluster("shop", "billing")
 

@@ -1,0 +1,36 @@
+"""What a follower needs of its way to the coordinator, whatever carries the requests."""
+
+from typing import Protocol
+
+from contract.following import Asked, MemberAnswer, MemberRefusal
+from mq_client.values import MessageQueue
+
+
+class NoAnswerError(Exception):
+    """The coordinator cannot be reached, or what answers is no coordinator."""
+
+
+class RefusedError(Exception):
+    """The coordinator refuses a request."""
+
+    def __init__(self, status: int, refusal: MemberRefusal) -> None:
+        """Take over its reason and words."""
+        super().__init__(f"{refusal.message} ({refusal.reason})")
+        self.status = status
+        self.reason = refusal.reason
+
+
+class Asks(Protocol):
+    """Sends requests to the coordinator."""
+
+    url: str
+    group: str
+    member: str
+
+    async def ask(
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+    ) -> MemberAnswer:
+        """Send a request, and wait at most `seconds` for its answer."""
+
+    async def leave(self, session: str) -> None:
+        """End the session."""

@@ -1,0 +1,55 @@
+"""
+Decides which commits count. Pure.
+
+Only the driver commits, so one place decides for all tasks. A commit counts if
+
+- its session lives, and holds each queue that the commit names;
+- each of its ranges begins where the last commit of that queue ended.
+
+Why nothing is committed twice, and nothing is left out: by the second rule the ranges of a queue
+that were committed lie one behind the other, without a hole and without an overlap. The first rule
+adds that a task which was given up cannot commit, whenever it wakes up. Rows become visible only
+after their commit is in the journal, so rows that are visible belong to such ranges.
+"""
+
+from collections.abc import Mapping
+
+from coordinator.sessions import Session
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow.wire import TaskCommit
+
+
+class Commits:
+    """The ends of a job's queues. They include commits that are not in the journal yet."""
+
+    def __init__(self, ends: Mapping[MessageQueue, int]) -> None:
+        """Continue at these offsets."""
+        self.ends = dict(ends)
+        """Where each queue is read next."""
+        self._last: dict[str, int] = {}
+        """By session: the number of its last commit that counted."""
+
+    def begin(self, begins: Mapping[MessageQueue, int]) -> None:
+        """Begin new queues at these offsets. Queues that were begun before stay where they are."""
+        self.ends = dict(begins) | self.ends
+
+    def is_repeated(self, asked: TaskCommit) -> bool:
+        """Whether this commit has counted already: its answer was lost on the way."""
+        return self._last.get(asked.session, 0) >= asked.number
+
+    def accept(self, asked: TaskCommit, session: Session[MessageQueue] | None) -> bool:
+        """Advance the ends by a commit, or refuse it. `session` is the live one of its slot."""
+        if session is None or session.id != asked.session:
+            return False
+        held = session.grants | session.leaving.keys()
+        if not all(
+            part.queue in held and self.ends.get(part.queue) == part.start for part in asked.ranges
+        ):
+            return False
+        self.ends |= {part.queue: part.stop for part in asked.ranges}
+        self._last[asked.session] = asked.number
+        return True
+
+    def forget(self, session: str) -> None:
+        """Forget a session that is over: its commits are refused from now on."""
+        self._last.pop(session, None)

@@ -1,0 +1,278 @@
+"""
+Runs a job as a flow: one task in each slot that never ends, and a driver that commits.
+
+    FlowEngine         follows the assignment, and keeps a task in each filled slot
+      FlowServer       grants queues to tasks, and commits
+        GroupCoordinator   who may read which queue now (pure)
+        Commits            which commits count (pure)
+        FlowJournal        what is committed, at the checkpoint's location
+      FlowTask         on each executor
+"""
+
+import logging
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+from py4j.protocol import Py4JError
+from pyspark import InheritableThread
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from contract import exit_codes
+from contract.following import GroupSource
+from contract.job_file import JobFile
+from contract.kinds.jobs import Mode
+from mq_client.errors import UsageError
+from mq_client.values import MessageQueue
+from spark_jobs import connections
+from spark_jobs import journal as offsets
+from spark_jobs.options import Reading
+from spark_jobs.pipeline import executors, users_part
+from spark_jobs.pipeline.assignments import Assignments
+from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
+from spark_jobs.pipeline.executors import Executor, ExecutorTask
+from spark_jobs.pipeline.facts import JobFacts
+from spark_jobs.pipeline.fetching import Tally
+from spark_jobs.pipeline.files import FilesMissingError
+from spark_jobs.pipeline.flow.begins import QueueBegins
+from spark_jobs.pipeline.flow.folders import SinkFolders, find_local
+from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, JournalTakenError
+from spark_jobs.pipeline.flow.link import DriverPlace
+from spark_jobs.pipeline.flow.rows import FileFormat
+from spark_jobs.pipeline.flow.serving import FlowServer, TaskFailedError
+from spark_jobs.pipeline.flow.task import FlowTask, Function
+from spark_jobs.pipeline.following import AssignmentFollower
+from spark_jobs.pipeline.group import JobGroup
+from spark_jobs.pipeline.metrics import JobMetrics
+from spark_jobs.pipeline.warm_ups import WarmUps
+
+log = logging.getLogger("evenkeel.job")
+LOOK_SECONDS = 0.2
+AGAIN_SECONDS = 1.0
+"""A task that has failed begins again after this pause."""
+END_SECONDS = 25.0
+"""How long tasks may take to finish when the driver is told to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPart:
+    """The user's part of a flow."""
+
+    function: Function | None
+    path: str
+    format: FileFormat
+
+
+def read_users_part(job: JobFile) -> FlowPart:
+    """Load the user's function, and check that a flow can do what the job wants."""
+    wishes = {
+        "mode Scheduled": job.mode is not Mode.STREAMING,
+        "transform.sql": job.transform.sql is not None,
+        "a deadLetter": job.dead_letter is not None,
+        "sink.file": job.sink.file is not None,
+        "a sink without a path": job.sink.path is None,
+        "skip": job.skip != "",
+    }
+    if refused := [wish for wish, is_there in wishes.items() if is_there]:
+        raise UsageError(f"engine Flow cannot do {', '.join(refused)} yet: set engine to Batch")
+    assert job.sink.format is not None
+    assert job.sink.path is not None
+    find_local(job.sink.path)
+    form = FileFormat(job.sink.format, job.sink.options)
+    form.check()
+    function = None
+    if job.transform.file is not None:
+        function = users_part.load_function(job.transform.file, "transform_batches")
+    return FlowPart(function, job.sink.path, form)
+
+
+@dataclass(slots=True)
+class SlotTask:
+    """The Spark job of one slot, on one executor."""
+
+    executor: str
+    thread: threading.Thread
+
+
+class FlowEngine:
+    """Runs one job until it is stopped, or fails."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        job: JobFile,
+        reading: Reading,
+        users: FlowPart,
+        assignments: Assignments,
+        followed: AssignmentFollower,
+        slots: ExecutorSlots,
+        group: JobGroup,
+    ) -> None:
+        """Read the journal, and begin a new one if there is none."""
+        self._spark = spark
+        self._port = job.flow_port or 0
+        self._reading = reading
+        self._users = users
+        self._assignments = assignments
+        self._followed = followed
+        self._slots = slots
+        self._group = group
+        self._begins = QueueBegins(reading)
+        self._journal = FlowJournal(spark, job.checkpoint)
+        state = self._journal.read_newest()
+        if state is None:
+            state = FlowState(
+                str(uuid.uuid4()), reading.group, 0, -1,
+                offsets.write_offsets(self._begins.find_all()),
+            )  # fmt: skip
+            self._journal.append(state)
+        if state.group != reading.group:
+            raise UsageError(
+                f"the checkpoint belongs to the group {state.group!r}, not to {reading.group!r}: "
+                "choose another checkpoint"
+            )
+        self._folders = SinkFolders(users.path, state.query)
+        for each in state.pending:
+            self._folders.move(each)
+        self._folders.clean(())
+        self._secret = secrets.token_hex(32)
+        source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
+        self._server = FlowServer(
+            state, self._journal, self._folders, source, self._begins.find_others, self._secret
+        )
+        self._tasks: dict[str, SlotTask] = {}
+        self._again_at: dict[str, float] = {}
+        """When the task of a slot may begin again after a failure."""
+
+    @property
+    def ends(self) -> Mapping[MessageQueue, int]:
+        """Where each queue is read next, by the journal."""
+        return self._server.ends
+
+    def run(self, stop: threading.Event) -> int:
+        """Run until `stop` is set, or until the job fails; return the exit code."""
+        conf = self._spark.sparkContext.getConf()
+        host = conf.get("spark.driver.bindAddress", conf.get("spark.driver.host", ""))
+        try:
+            self._server.start(host, self._port)
+        except OSError as error:
+            raise UsageError(f"flowPort {self._port} cannot be used: {error}") from error
+        try:
+            while not stop.is_set():
+                self._turn()
+                self._server.check()
+                stop.wait(LOOK_SECONDS)
+            self._end_tasks()
+        except (JournalTakenError, FilesMissingError, TaskFailedError) as error:
+            log.error("the job ends, because a retry does not help: %s", error)
+            self._report(str(error))
+            return exit_codes.PERMANENT
+        finally:
+            self._server.close()
+        self._report(None)
+        return exit_codes.DONE
+
+    def collect(self) -> JobFacts:
+        """Take the facts as they are now."""
+        server, tally = self._server, self._server.tally
+        return JobFacts(
+            published_epoch=self._followed.newest.epoch,
+            adopted_epoch=server.adopted_epoch,
+            batch=server.batch,
+            slots=self._slots.filled,
+            is_pinned=self._slots.is_pinned,
+            tally=Tally(
+                rows=dict(tally.rows), bytes=tally.bytes, tasks=tally.commits, offsets=tally.offsets
+            ),
+            error=server.trouble or self._followed.refusal,
+            executors=self._slots.registered,
+        )
+
+    def _turn(self) -> None:
+        """Follow the assignment, keep a task in each filled slot, and report."""
+        adopted = self._server.adopted_epoch
+        self._followed.read_newest(adopted)
+        self._slots.fill(self._followed.newest, self._followed.find(adopted))
+        self._slots.drain(self._followed.drained)
+        usable = self._slots.find_usable()
+        self._server.publish(
+            self._followed.newest, {slot: each.id for slot, each in usable.items()}
+        )
+        for slot, executor in usable.items():
+            self._keep_task(slot, executor)
+        self._group.update(self._server.ends)
+        self._report(None)
+
+    def _report(self, error: str | None) -> None:
+        report = self.collect().report()
+        if error is not None:
+            report = msgspec.structs.replace(report, error=error)
+        self._assignments.report(report)
+
+    def _keep_task(self, slot: str, executor: Executor) -> None:
+        """Begin the task of a slot, unless it runs, or has just failed."""
+        running = self._tasks.get(slot)
+        if running is not None and running.thread.is_alive():
+            if running.executor == executor.id:
+                return
+        elif self._again_at.get(slot, 0.0) > time.monotonic():
+            return
+        thread = InheritableThread(
+            target=self._run_task, args=(slot, executor), name=f"task of {slot}", daemon=True
+        )
+        self._tasks[slot] = SlotTask(executor.id, thread)
+        thread.start()
+
+    def _run_task(self, slot: str, executor: Executor) -> None:
+        conf = self._spark.sparkContext.getConf()
+        place = DriverPlace(
+            conf.get("spark.driver.host", "127.0.0.1"), self._server.port, self._secret
+        )
+        task = FlowTask(
+            place, slot, self._reading, self._folders, self._users.format, self._users.function
+        )
+        log.info("slot %s: its task begins on executor %s", slot, executor.id)
+        try:
+            found = executors.make_tasks(self._spark, [ExecutorTask("", executor)])
+            found.mapInArrow(task, "nothing string").collect()
+        except (PySparkException, Py4JError) as error:
+            self._again_at[slot] = time.monotonic() + AGAIN_SECONDS
+            log.warning("slot %s: its task on executor %s has ended: %s", slot, executor.id,
+                        str(error).strip().partition("\n")[0])  # fmt: skip
+
+    def _end_tasks(self) -> None:
+        """Let all tasks finish what they have begun."""
+        self._server.publish(self._followed.newest, {})
+        until = time.monotonic() + END_SECONDS
+        for task in self._tasks.values():
+            task.thread.join(max(0.0, until - time.monotonic()))
+
+
+def run(
+    spark: SparkSession,
+    job: JobFile,
+    reading: Reading,
+    users: FlowPart,
+    assignments: Assignments,
+    stop: threading.Event,
+) -> int:
+    """Make the parts of a flow's driver, and run it."""
+    requests = ExecutorRequests(spark, job.executors)
+    slots = ExecutorSlots(spark, job.name, WarmUps(spark, reading.cluster), requests)
+    slots.need_executors()
+    group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
+    flow = FlowEngine(
+        spark, job, reading, users, assignments, AssignmentFollower(assignments), slots, group
+    )
+    metrics = JobMetrics(flow.collect, lambda: group.measure_lag(flow.ends))
+    if job.metrics_port is not None:
+        metrics.serve(job.metrics_port)
+    try:
+        return flow.run(stop)
+    finally:
+        group.leave(flow.ends)

@@ -1,0 +1,67 @@
+"""
+The folders of a file sink: a task writes a hidden one, and the driver moves it into its place.
+
+    PATH/query=ID/_writing/SESSION-NUMBER/     hidden: Spark and others ignore names with `_`
+    PATH/query=ID/batch=NUMBER/                seen, complete, and never changed again
+
+A move is one step of the file system, so a reader sees all rows of a commit or none.
+"""
+
+import contextlib
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from mq_client.errors import UsageError
+from spark_jobs.pipeline.files import FilesMissingError
+from spark_jobs.pipeline.flow.journal import Pending
+
+HIDDEN = "_writing"
+
+
+class SinkFolders:
+    """The folders below the path of one job's sink."""
+
+    def __init__(self, path: str, query: str) -> None:
+        """Touch nothing yet. The path must be a folder that the driver and all tasks share."""
+        self._root = find_local(path) / f"query={query}"
+
+    def name_hidden(self, session: str, number: int) -> Path:
+        """Name the folder that a task writes."""
+        return self._root / HIDDEN / f"{session}-{number}"
+
+    def plan_move(self, written: str, batch: int) -> Pending:
+        """Say where a folder will be seen."""
+        return Pending(written, str(self._root / f"batch={batch}"))
+
+    def move(self, pending: Pending) -> None:
+        """Move a folder into its place, unless that was done before."""
+        place = Path(pending.place)
+        try:
+            Path(pending.written).rename(place)
+        except FileNotFoundError as error:
+            if not place.exists():
+                raise FilesMissingError(
+                    f"{pending.written} and {place} are both missing, though a task has written "
+                    "one of them. Does each pod have its own folder there? Use a path that the "
+                    "driver and all executors share"
+                ) from error
+
+    def clean(self, kept: Iterable[Pending]) -> None:
+        """Delete what tasks have written and no commit names. Call it before tasks begin."""
+        names = {Path(each.written).name for each in kept}
+        with contextlib.suppress(FileNotFoundError):
+            for found in (self._root / HIDDEN).iterdir():
+                if found.name not in names:
+                    shutil.rmtree(found)
+
+
+def find_local(path: str) -> Path:
+    """Return the folder of a sink's path, or raise a `UsageError`."""
+    plain = path.removeprefix("file:") if path.startswith("file:/") else path
+    if not plain.startswith("/"):
+        raise UsageError(
+            f"sink.path {path}: engine Flow writes to a folder that all pods share, such as "
+            "/data/rows; for other file systems set engine to Batch"
+        )
+    return Path("/", plain.lstrip("/"))

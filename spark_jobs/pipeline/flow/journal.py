@@ -1,0 +1,136 @@
+"""
+The journal of a flow: where each queue is read next, at the checkpoint's location.
+
+Each entry is a small file with the whole state, so the newest entry is all that a restart needs.
+Spark's own manager of checkpoint files writes it, on any file system that Spark reaches: a file is
+complete or absent, and a name is never given twice. So of two drivers that write an entry of the
+same number, one gets an error, and ends.
+
+What each crash point leaves, and what the next driver does:
+
+| The driver dies | It leaves | The next driver |
+|---|---|---|
+| before the entry is written | folders without an entry | deletes them, and reads again |
+| before all folders are moved | an entry with `pending` | moves those that are not in place yet |
+| before the tasks know | an entry with `pending` | finds all folders in place |
+"""
+
+import logging
+from typing import Any
+
+import msgspec
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from contract.following import UNREADABLE
+from mq_client.errors import UsageError
+from spark_jobs.journal import Tree
+
+log = logging.getLogger("evenkeel.job")
+VERSION = 1
+FOLDER = "flow"
+KEPT = 10
+"""How many entries are kept, for people who want to look back."""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A folder with the rows of one commit, and the place where it will be seen."""
+
+    written: str
+    place: str
+
+
+class FlowState(msgspec.Struct, frozen=True):
+    """The state of a flow after a number of commits."""
+
+    query: str
+    """A random id of this journal. It is part of the paths of all files."""
+    group: str
+    epoch: int
+    """The epoch that was adopted last."""
+    batch: int
+    """The number of the last commit with rows; -1 before the first."""
+    offsets: Tree
+    pending: list[Pending] = []
+    version: int = VERSION
+
+
+class JournalTakenError(Exception):
+    """Another driver has written the entry that this driver wanted to write."""
+
+
+class FlowJournal:
+    """Reads and writes the entries."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        """Touch nothing yet."""
+        jvm: Any = spark._jvm
+        session: Any = spark._jsparkSession
+        self._jvm = jvm
+        self._folder = f"{checkpoint.rstrip('/')}/{FOLDER}"
+        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        self._manager = managers.create(self._make_path(""), session.sessionState().newHadoopConf())
+        self.number = -1
+        """The number of the newest entry; -1 before the first."""
+
+    def read_newest(self) -> FlowState | None:
+        """Read the newest entry; None if there is none."""
+        numbers = self._list_numbers()
+        if not numbers:
+            return None
+        self.number = max(numbers)
+        where = f"{self._folder}/{self.number}"
+        stream = self._manager.open(self._make_path(str(self.number)))
+        try:
+            text = bytes(stream.readAllBytes())
+        finally:
+            stream.close()
+        try:
+            found = msgspec.json.decode(text, type=FlowState)
+        except UNREADABLE as error:
+            raise UsageError(
+                f"{where}: this entry of the journal cannot be read: {error}. Without it nobody "
+                "knows what was written last: restore the file, or choose another checkpoint"
+            ) from error
+        if found.version != VERSION:
+            raise UsageError(
+                f"{where}: this entry has version {found.version}, and this image knows only "
+                f"{VERSION}: use the image that has written it"
+            )
+        return found
+
+    def append(self, state: FlowState) -> None:
+        """Write the next entry, and remove an old one."""
+        number = self.number + 1
+        if number == 0:
+            self._manager.mkdirs(self._make_path(""))
+        path = self._make_path(str(number))
+        try:
+            stream = self._manager.createAtomic(path, False)
+            try:
+                stream.write(bytearray(msgspec.json.encode(state)))
+                stream.hsync()
+            except BaseException:
+                stream.cancel()
+                raise
+            stream.close()
+        except Py4JJavaError as error:
+            if "FileAlreadyExistsException" in str(error.java_exception):
+                raise JournalTakenError(
+                    f"{self._folder}/{number} exists already: another driver uses this checkpoint"
+                ) from error
+            raise
+        self.number = number
+        if number >= KEPT:
+            self._manager.delete(self._make_path(str(number - KEPT)))
+
+    def _list_numbers(self) -> list[int]:
+        if not self._manager.exists(self._make_path("")):
+            return []
+        names = [each.getPath().getName() for each in self._manager.list(self._make_path(""))]
+        return [int(name) for name in names if name.isascii() and name.isdecimal()]
+
+    def _make_path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(
+            f"{self._folder}/{name}" if name else self._folder
+        )

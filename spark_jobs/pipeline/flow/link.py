@@ -1,0 +1,164 @@
+"""
+The task's side of its connection to the driver.
+
+The connection is opened again when it ends. Whatever waits for an answer is then sent again; the
+driver recognises a commit that it has seen before.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from contract.following import UNREADABLE, Asked, MemberAnswer, MemberRequest
+from follower.asks import NoAnswerError, RefusedError
+from follower.pauses import make_pauses
+from follower.queues import write_queues
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow import wire
+from spark_jobs.planning import Range
+
+log = logging.getLogger("evenkeel.job")
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
+CONNECT_SECONDS = 5.0
+
+
+class DriverPlace(msgspec.Struct, frozen=True):
+    """Where the driver of a flow listens."""
+
+    host: str
+    port: int
+    secret: str
+
+
+class DriverLink:
+    """Carries the requests of one task. `follower.running` sees it as its coordinator."""
+
+    def __init__(
+        self, place: DriverPlace, slot: str, executor: str | None, stop: Callable[[], None]
+    ) -> None:
+        """Connect to nothing yet. `stop` is called when the driver says that the task must end."""
+        self.url = f"the driver at {place.host}:{place.port}"
+        self.group = "of this job"
+        self.member = slot
+        self._place = place
+        self._hello = wire.TaskHello(place.secret, slot, executor)
+        self._stop = stop
+        self._writer: asyncio.StreamWriter | None = None
+        self._numbers = itertools.count(1)
+        self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
+        self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[int]]] = {}
+        """Calls that wait for an answer. They are sent again on a new connection."""
+
+    async def run(self) -> None:
+        """Keep a connection until this is cancelled."""
+        pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        while True:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    reader, writer = await asyncio.open_connection(
+                        self._place.host, self._place.port, limit=wire.MOST_LINE_BYTES
+                    )
+            except (OSError, TimeoutError) as error:
+                log.warning("%s cannot be reached: %s", self.url, error)
+                await asyncio.sleep(next(pauses))
+                continue
+            pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+            try:
+                await self._talk(reader, writer)
+            finally:
+                self._writer = None
+                writer.close()
+            await asyncio.sleep(next(pauses))
+
+    async def ask(
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+    ) -> MemberAnswer:
+        """Send a sign of life, and wait at most `seconds` for its answer."""
+        answer: asyncio.Future[MemberAnswer] = asyncio.get_running_loop().create_future()
+        self._asks[asked.number] = answer
+        request = MemberRequest(
+            asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds
+        )
+        try:
+            self._send(wire.TaskAsk(request))
+            async with asyncio.timeout(seconds):
+                return await answer
+        except (OSError, TimeoutError) as error:
+            raise NoAnswerError(f"{self.url} does not answer: {error!r}") from error
+        finally:
+            self._asks.pop(asked.number, None)
+
+    async def leave(self, session: str) -> None:
+        """End the session."""
+        with contextlib.suppress(OSError):
+            self._send(wire.TaskLeave(session))
+            assert self._writer is not None
+            await self._writer.drain()
+
+    async def locate(self, queue: MessageQueue) -> int:
+        """Ask where reading a queue begins."""
+        return await self._call(lambda call: wire.TaskLocate(call, queue))
+
+    async def commit(
+        self, session: str, number: int, ranges: Sequence[Range], folder: str, rows: int, size: int
+    ) -> bool:
+        """Commit ranges whose rows are in the folder; return whether the driver accepts it."""
+        return bool(
+            await self._call(
+                lambda call: wire.TaskCommit(call, session, number, ranges, folder, rows, size)
+            )
+        )
+
+    def report(self, text: str, *, is_fatal: bool = False) -> None:
+        """Tell the driver what goes wrong. If it cannot be told now, it is told the next time."""
+        with contextlib.suppress(OSError):
+            self._send(wire.TaskTrouble(text, is_fatal))
+
+    async def _call(self, make: Callable[[int], wire.FromTask]) -> int:
+        call = next(self._numbers)
+        message = make(call)
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._calls[call] = message, answer
+        try:
+            with contextlib.suppress(OSError):  # it is sent again on the next connection
+                self._send(message)
+            return await answer
+        finally:
+            del self._calls[call]
+
+    def _send(self, message: wire.FromTask) -> None:
+        if self._writer is None or self._writer.is_closing():
+            raise ConnectionError("not connected")
+        self._writer.write(wire.write(message))
+
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._send(self._hello)
+        for message, _ in self._calls.values():
+            self._send(message)
+        with contextlib.suppress(OSError, ValueError, *UNREADABLE):
+            while line := await reader.readline():
+                self._hear(wire.read_from_driver(line))
+
+    def _hear(self, message: wire.FromDriver) -> None:
+        match message:
+            case wire.AskGranted(number=number, answer=answer):
+                if number in self._asks and not self._asks[number].done():
+                    self._asks[number].set_result(answer)
+            case wire.AskRefused(number=number, refusal=refusal):
+                if number in self._asks and not self._asks[number].done():
+                    self._asks[number].set_exception(RefusedError(409, refusal))
+            case wire.Located(call=call, offset=offset):
+                self._settle(call, offset)
+            case wire.Settled(call=call, is_accepted=is_accepted):
+                self._settle(call, int(is_accepted))
+            case wire.Stop():
+                self._stop()
+
+    def _settle(self, call: int, value: int) -> None:
+        if call in self._calls and not self._calls[call][1].done():
+            self._calls[call][1].set_result(value)

@@ -1,0 +1,404 @@
+"""
+The driver's side of a flow: grants queues to tasks, and commits what they have written.
+
+Everything here runs on one event loop in a thread of its own. The driver's loop calls only the
+methods of `FlowServer` that say so. Files are written in threads, so that grants never wait for
+them.
+
+A commit goes through these steps; a crash between any two of them is in the table of `journal`:
+
+    accepted by `Commits`  ->  in an entry of the journal  ->  its folder moved  ->  the task knows
+
+Commits that arrive while an entry is written go into the next entry together.
+"""
+
+import asyncio
+import hmac
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from contract.following import (
+    UNREADABLE,
+    Asked,
+    GroupSource,
+    MemberAnswer,
+    MemberRefusal,
+    Refusal,
+    Terms,
+)
+from coordinator.group import GroupCoordinator
+from follower.queues import read_queues, write_queues
+from mq_client.errors import MqError
+from mq_client.values import MessageQueue
+from spark_jobs import journal as offsets
+from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.flow import wire
+from spark_jobs.pipeline.flow.commits import Commits
+from spark_jobs.pipeline.flow.folders import SinkFolders
+from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, Pending
+
+log = logging.getLogger("evenkeel.job")
+TERMS = Terms(session=2.0, drain=30.0)
+"""A task that is silent for `session` is given up: it is frozen, cut off, or dead."""
+RETURN_SECONDS = 0.3
+"""A task whose connection has ended may connect again for so long."""
+LOCATE_AGAIN_SECONDS = 1.0
+FindBegins = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
+"""Find where queues begin that are not among these."""
+
+
+class TaskFailedError(Exception):
+    """A task cannot go on, and a retry does not help."""
+
+
+@dataclass(eq=False)
+class Peer:
+    """One connection of a task."""
+
+    slot: str
+    executor: str | None
+    writer: asyncio.StreamWriter
+    waiting: int | None = None
+    """The number of the `TaskAsk` that waits for a change of the grants."""
+    timer: asyncio.TimerHandle | None = None
+    is_told_to_stop: bool = False
+
+    def send(self, message: wire.FromDriver) -> None:
+        """Send a message. If the connection has ended, do nothing."""
+        if not self.writer.is_closing():
+            self.writer.write(wire.write(message))
+
+
+@dataclass(slots=True)
+class FlowTally:
+    """What the tasks of a flow have committed, for the report."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows by slot."""
+    bytes: int = 0
+    offsets: int = 0
+    commits: int = 0
+    refused: int = 0
+    """Commits that were refused: their tasks had been given up."""
+
+
+class FlowServer:
+    """The coordinator of a flow's tasks."""
+
+    def __init__(
+        self,
+        state: FlowState,
+        journal: FlowJournal,
+        folders: SinkFolders,
+        source: GroupSource,
+        find_begins: FindBegins,
+        secret: str,
+    ) -> None:
+        """Serve nothing yet."""
+        self._loop = asyncio.new_event_loop()
+        self._state = state
+        self._journal = journal
+        self._folders = folders
+        self._source = source
+        self._find_begins = find_begins
+        self._secret = secret
+        self._commits = Commits(offsets.read_offsets(state.offsets))
+        self._batch = state.batch
+        self._group: GroupCoordinator[MessageQueue] = GroupCoordinator(TERMS, self._loop.time(), 0)
+        self._expected: dict[str, str] = {}
+        """By slot: the executor whose task may be its member."""
+        self._peers: dict[str, Peer] = {}
+        self._accepted: list[tuple[str, wire.TaskCommit, Pending | None]] = []
+        """Commits that wait for the next entry of the journal, with their slots."""
+        self._unsettled: dict[str, int] = {}
+        """By session: the call whose commit was accepted and is not in the journal yet."""
+        self._has_accepted = asyncio.Event()
+        self._locating = asyncio.Lock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed: Future[None] = Future()
+        self.tally = FlowTally()
+        self.ends: Mapping[MessageQueue, int] = dict(self._commits.ends)
+        """Where each queue is read next, by the journal. Other threads may read it."""
+        self.adopted_epoch = state.epoch
+        self.batch = state.batch
+        self.trouble: str | None = None
+        """What went wrong in a task last, if nothing was committed since."""
+        self.port = 0
+
+    def start(self, host: str, port: int) -> None:
+        """Serve from now on, in a thread of its own. With port 0 any free port is used."""
+        started: Future[int] = Future()
+        thread = threading.Thread(
+            target=self._run, args=(host, port, started), name="flow", daemon=True
+        )
+        thread.start()
+        self.port = started.result()
+
+    def publish(self, assignment: JobAssignment, expected: Mapping[str, str]) -> None:
+        """Follow an assignment, with these executors in its slots. The driver's loop calls it."""
+        self._loop.call_soon_threadsafe(self._publish, assignment, dict(expected))
+
+    def stop_slots(self, slots: frozenset[str]) -> None:
+        """Let the tasks of these slots finish and end. The driver's loop calls it."""
+        self._loop.call_soon_threadsafe(self._stop_slots, slots)
+
+    @property
+    def live(self) -> dict[str, str | None]:
+        """The slots whose tasks are connected, with their executors. The driver's loop reads it."""
+        return {slot: peer.executor for slot, peer in list(self._peers.items())}
+
+    def check(self) -> None:
+        """Raise the error that has ended the commits, if any. The driver's loop calls it."""
+        if self._failed.done():
+            self._failed.result()
+
+    def close(self) -> None:
+        """End all connections. The driver's loop calls it, once the tasks have ended."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _run(self, host: str, port: int, started: "Future[int]") -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            server = self._loop.run_until_complete(
+                asyncio.start_server(self._serve, host, port, limit=wire.MOST_LINE_BYTES)
+            )
+        except OSError as error:
+            started.set_exception(error)
+            return
+        self._start(self._keep_committing())
+        started.set_result(server.sockets[0].getsockname()[1])
+        self._loop.run_forever()
+        server.close()
+
+    def _start(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._failed.done():
+            self._failed.set_exception(error)
+
+    def _publish(self, assignment: JobAssignment, expected: dict[str, str]) -> None:
+        self._expected = expected
+        for slot, peer in list(self._peers.items()):
+            if expected.get(slot) != peer.executor:
+                self._stop(peer)
+        if assignment.epoch:
+            self._group.publish(
+                assignment.epoch, assignment.owners, assignment.slots, self._loop.time()
+            )
+        self._turn()
+
+    def _stop_slots(self, slots: frozenset[str]) -> None:
+        for slot in slots & self._peers.keys():
+            self._stop(self._peers[slot])
+
+    def _stop(self, peer: Peer) -> None:
+        if not peer.is_told_to_stop:
+            peer.is_told_to_stop = True
+            peer.send(wire.Stop())
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer: Peer | None = None
+        try:
+            hello = wire.read_from_task(await reader.readline())
+            peer = self._greet(hello, writer)
+            while peer is not None and (line := await reader.readline()):
+                self._hear(peer, wire.read_from_task(line))
+        except (OSError, ValueError, *UNREADABLE) as error:
+            log.debug("a task's connection has ended: %s", error)
+        finally:
+            writer.close()
+            if peer is not None and self._peers.get(peer.slot) is peer:
+                self._loop.call_later(RETURN_SECONDS, self._note_lost, peer)
+
+    def _greet(self, hello: wire.FromTask, writer: asyncio.StreamWriter) -> Peer | None:
+        """Accept a connection, or refuse it."""
+        if not isinstance(hello, wire.TaskHello) or not hmac.compare_digest(
+            hello.secret.encode(), self._secret.encode()
+        ):
+            log.warning("something that is no task of this job has connected to the driver")
+            return None
+        peer = Peer(hello.slot, hello.executor, writer)
+        if self._expected.get(hello.slot) != hello.executor:
+            self._stop(peer)
+            return None
+        older = self._peers.get(hello.slot)
+        if older is not None:
+            older.writer.close()
+        self._peers[hello.slot] = peer
+        return peer
+
+    def _note_lost(self, peer: Peer) -> None:
+        """End the session of a task whose connection has ended for good."""
+        if self._peers.get(peer.slot) is peer:
+            del self._peers[peer.slot]
+            if peer.slot in self._group.sessions:
+                log.warning("slot %s: the connection of its task has ended", peer.slot)
+            self._end_session(peer.slot, None)
+            self._turn()
+
+    def _hear(self, peer: Peer, message: wire.FromTask) -> None:
+        if self._peers.get(peer.slot) is not peer:  # a newer task has taken its place
+            peer.writer.close()
+            return
+        match message:
+            case wire.TaskAsk():
+                self._hear_ask(peer, message)
+            case wire.TaskLocate():
+                self._start(self._locate(peer, message))
+            case wire.TaskCommit():
+                self._hear_commit(peer, message)
+            case wire.TaskTrouble(text=text, is_fatal=is_fatal):
+                self._note_trouble(peer, text, is_fatal=is_fatal)
+            case wire.TaskLeave(session=session):
+                self._end_session(peer.slot, session)
+            case wire.TaskHello():
+                peer.writer.close()
+        self._turn()
+
+    def _hear_ask(self, peer: Peer, message: wire.TaskAsk) -> None:
+        asked = message.request
+        found = self._group.ask(
+            peer.slot,
+            Asked(asked.session, asked.number, asked.revision, read_queues(asked.holds)),
+            self._loop.time(),
+        )
+        if found is Refusal.ANOTHER_SESSION:
+            # A slot has one connection, so the task of the other session is gone.
+            self._end_session(peer.slot, None)
+            self._hear_ask(peer, message)
+            return
+        if isinstance(found, Refusal):
+            peer.send(wire.AskRefused(asked.number, MemberRefusal(found.value, found.value)))
+            return
+        peer.waiting = asked.number
+        if asked.revision != found.revision or asked.wait_seconds == 0:
+            self._answer(peer)
+            return
+        if peer.timer is not None:
+            peer.timer.cancel()
+        peer.timer = self._loop.call_later(min(asked.wait_seconds, TERMS.poll), self._answer, peer)
+
+    def _answer(self, peer: Peer) -> None:
+        """Answer the newest question of a task, if one waits."""
+        session = self._group.sessions.get(peer.slot)
+        if peer.waiting is None or session is None or self._peers.get(peer.slot) is not peer:
+            return
+        grants = self._group.answer(session)
+        answer = MemberAnswer(
+            grants.epoch, grants.revision, write_queues(grants.queues), TERMS.session,
+            TERMS.drain, TERMS.on_outage, self._source,
+        )  # fmt: skip
+        peer.send(wire.AskGranted(peer.waiting, answer))
+        peer.waiting = None
+
+    async def _locate(self, peer: Peer, message: wire.TaskLocate) -> None:
+        """Answer where a queue begins. Ask the brokers until they say it, for a new queue."""
+        async with self._locating:
+            while message.queue not in self._commits.ends:
+                try:
+                    begins = await asyncio.to_thread(self._find_begins, dict(self._commits.ends))
+                except MqError as error:
+                    log.warning("%s: where to begin is not known yet: %s", message.queue, error)
+                    begins = {}
+                self._commits.begin(begins)
+                if self._peers.get(peer.slot) is not peer:
+                    return
+                if message.queue not in begins:
+                    await asyncio.sleep(LOCATE_AGAIN_SECONDS)
+        peer.send(wire.Located(message.call, self._commits.ends[message.queue]))
+
+    def _hear_commit(self, peer: Peer, asked: wire.TaskCommit) -> None:
+        session = self._group.sessions.get(peer.slot)
+        if session is not None and self._commits.is_repeated(asked):
+            if asked.session in self._unsettled:
+                self._unsettled[asked.session] = asked.call
+            else:
+                peer.send(wire.Settled(asked.call, is_accepted=True))
+            return
+        if not self._commits.accept(asked, session):
+            self.tally.refused += 1
+            log.warning("slot %s: a commit is refused: its task had been given up", peer.slot)
+            peer.send(wire.Settled(asked.call, is_accepted=False))
+            return
+        pending = None
+        if asked.folder:
+            self._batch += 1
+            pending = self._folders.plan_move(asked.folder, self._batch)
+        self._unsettled[asked.session] = asked.call
+        self._accepted.append((peer.slot, asked, pending))
+        self._has_accepted.set()
+
+    async def _keep_committing(self) -> None:
+        """Write accepted commits to the journal, move their folders, and answer their tasks."""
+        while True:
+            await self._has_accepted.wait()
+            self._has_accepted.clear()
+            group, self._accepted = self._accepted, []
+            moves = [pending for _, _, pending in group if pending is not None]
+            ends = dict(self._commits.ends)
+            state = FlowState(
+                self._state.query, self._state.group, self.adopted_epoch, self._batch,
+                offsets.write_offsets(ends), moves,
+            )  # fmt: skip
+            await asyncio.to_thread(self._write, state)
+            self.ends, self.batch, self.trouble = ends, state.batch, None
+            for slot, asked, _ in group:
+                self._count(slot, asked)
+                call = self._unsettled.pop(asked.session)
+                if slot in self._peers:  # the task may have connected again since
+                    self._peers[slot].send(wire.Settled(call, is_accepted=True))
+
+    def _write(self, state: FlowState) -> None:
+        self._journal.append(state)
+        for each in state.pending:
+            self._folders.move(each)
+
+    def _count(self, slot: str, asked: wire.TaskCommit) -> None:
+        tally = self.tally
+        tally.rows[slot] = tally.rows.get(slot, 0) + asked.rows
+        tally.bytes += asked.bytes
+        tally.commits += 1
+        tally.offsets += sum(part.stop - part.start for part in asked.ranges)
+
+    def _note_trouble(self, peer: Peer, text: str, *, is_fatal: bool) -> None:
+        if self.trouble != text:
+            log.warning("slot %s: %s", peer.slot, text)
+        self.trouble = text
+        if is_fatal and not self._failed.done():
+            self._failed.set_exception(TaskFailedError(text))
+
+    def _end_session(self, slot: str, session: str | None) -> None:
+        found = self._group.sessions.get(slot)
+        self._group.end(slot, session, self._loop.time())
+        if found is not None and slot not in self._group.sessions:
+            self._commits.forget(found.id)
+
+    def _turn(self) -> None:
+        """Apply the time, answer tasks whose grants have changed, and wake up when time matters."""
+        before = {slot: each.id for slot, each in self._group.sessions.items()}
+        self._group.tick(self._loop.time())
+        for slot in self._group.take_silent():
+            self._commits.forget(before[slot])
+            log.warning("slot %s: its task is silent for %g s and is given up", slot,
+                        TERMS.session)  # fmt: skip
+        for slot in self._group.take_changed():
+            if slot in self._peers:
+                self._answer(self._peers[slot])
+        counted = self._group.count_held()
+        if counted.granted_queues and not counted.leaving_queues and not counted.waiting_queues:
+            self.adopted_epoch = max(self.adopted_epoch, self._group.epoch)
+        if self._timer is not None:
+            self._timer.cancel()
+        due = self._group.find_next_change()
+        if due is not None:
+            self._timer = self._loop.call_at(due, self._turn)

@@ -1,0 +1,244 @@
+"""
+A task of a flow: it reads the queues that the driver grants to its slot, and never ends by itself.
+
+It is a follower (`follower.running`) whose coordinator is the driver, and whose positions are in
+the driver's journal. The user's function gets Arrow batches in threads. Every `COMMIT_SECONDS` the
+rows of all queues are written into one folder, and committed together.
+"""
+
+import asyncio
+import logging
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from contract.following import GroupSource
+from follower.brokers import GroupBrokers
+from follower.core import CommitPace
+from follower.handling import Handling
+from follower.metrics import Metrics
+from follower.options import FollowerOptions
+from follower.positions import MovedOnError, Step
+from follower.running import Running
+from follower.work import Work
+from mq_client.pulling import OffsetGoneError, Position
+from mq_client.values import MessageQueue
+from spark_jobs import schema
+from spark_jobs.options import Reading
+from spark_jobs.pipeline.fetching import find_own_executor
+from spark_jobs.pipeline.flow.folders import SinkFolders
+from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
+from spark_jobs.pipeline.flow.rows import FileFormat, HeldRows
+from spark_jobs.planning import Range
+
+Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+"""The user's function, as `DataFrame.mapInArrow` has it. A call gets rows of one queue."""
+COMMIT_SECONDS = 1.0
+MOST_BYTES = 64 * 1024 * 1024
+"""Rows of this size are committed at once."""
+MOST_ROWS = 4096
+"""The most messages for one call of the user's function."""
+THREADS = 4
+ATTEMPTS = 3
+ROOM_SECONDS = 0.5
+
+
+class CommitRefusedError(Exception):
+    """The driver has given this task up, or a queue of the commit is no longer held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a commit takes of one holding."""
+
+    queue: MessageQueue
+    held: HeldRows
+    stop: int
+    batches: Sequence[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class FlowTask:
+    """What Spark sends to an executor."""
+
+    place: DriverPlace
+    slot: str
+    reading: Reading
+    folders: SinkFolders
+    format: FileFormat
+    function: Function | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Follow until the driver says that the task must end."""
+        logging.basicConfig(
+            level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+        )
+        for _ in batches:
+            asyncio.run(self._follow())
+        yield from ()
+
+    async def _follow(self) -> None:
+        reading = self.reading
+        link = DriverLink(self.place, self.slot, find_own_executor(), lambda: running.stop())
+        rows = TaskRows(
+            link, self.function, reading.include_properties, self.folders, self.format,
+            lambda: running.session,
+        )  # fmt: skip
+        options = FollowerOptions(
+            batch=MOST_ROWS, arrow=True, threads=THREADS, attempts=ATTEMPTS,
+            memory_bytes=reading.cluster.fetch_bytes,
+        )  # fmt: skip
+        metrics = Metrics()
+        handling = Handling(rows, options, metrics)
+        running = Running(
+            link, lambda source: FlowBrokers(source, options, reading, rows, link), handling,
+            metrics, CommitPace(COMMIT_SECONDS, most=None),
+        )  # fmt: skip
+        talking = asyncio.create_task(link.run())
+        try:
+            await running.run()
+        finally:
+            talking.cancel()
+            await asyncio.gather(talking, return_exceptions=True)
+            await handling.close()
+
+
+class TaskRows:
+    """
+    The rows of all queues of a task.
+
+    `follower.handling` sees it as a handler that keeps positions. `__call__` runs in the handler's
+    threads, everything else on the event loop.
+    """
+
+    def __init__(
+        self, link: DriverLink, function: Function | None, includes_properties: bool,
+        folders: SinkFolders, file_format: FileFormat, session: Callable[[], str],
+    ) -> None:  # fmt: skip
+        """Hold nothing yet. `session` returns the id of the task's session now."""
+        self._link = link
+        self._function = function
+        self._includes_properties = includes_properties
+        self._folders = folders
+        self._format = file_format
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self._held: dict[MessageQueue, HeldRows] = {}
+        self._room = threading.Condition()
+        """Guards `_held`. Threads wait here while there are too many rows."""
+        self._number = 0
+        self._committing: asyncio.Task[None] | None = None
+
+    async def read_position(self, group: str, queue: MessageQueue) -> int:
+        """Ask the driver where a queue begins."""
+        return await self._link.locate(queue)
+
+    def hold(self, work: Work) -> None:
+        """Begin a holding of a queue, without rows."""
+        assert work.stored is not None
+        with self._room:
+            self._held[work.queue] = HeldRows(work.may_act, work.stored)
+
+    def __call__(self, messages: pa.RecordBatch, step: Step) -> None:
+        """Run the user's function, and keep its rows."""
+        rows: list[pa.RecordBatch] = []
+        if len(messages):
+            rows = [schema.make_rows(messages, self._includes_properties)]
+        if rows and self._function is not None:
+            try:
+                rows = list(self._function(iter(rows)))
+            except Exception as error:
+                text = f"{step.queue} offset {step.begin}: {type(error).__name__}: {error}"
+                self._loop.call_soon_threadsafe(self._link.report, text)
+                raise
+        with self._room:
+            held = self._held[step.queue]
+            if step.begin is None or not held.add(step.begin, step.end, rows):
+                raise MovedOnError(f"{step.queue} is handled up to offset {held.handled} already")
+            while sum(each.bytes for each in self._list_live()) > MOST_BYTES:
+                self._loop.call_soon_threadsafe(self._begin_commit)
+                self._room.wait(ROOM_SECONDS)
+
+    async def commit(self, work: Work, offset: int) -> None:
+        """Commit the rows of all queues, until those of this one are committed up to `offset`."""
+        held = self._held[work.queue]
+        while held.committed < offset:
+            work.check()
+            await asyncio.shield(self._begin_commit())
+
+    def _begin_commit(self) -> "asyncio.Task[None]":
+        """Begin a commit, or join the one that is in progress."""
+        if self._committing is None or self._committing.done():
+            self._committing = self._loop.create_task(self._commit())
+        return self._committing
+
+    async def _commit(self) -> None:
+        with self._room:
+            cuts = [Cut(queue, each, each.handled, each.list_batches())
+                    for queue, each in self._held.items()
+                    if each.is_live() and each.handled > each.committed]  # fmt: skip
+        if not cuts:
+            return
+        batches = [batch for cut in cuts for batch in cut.batches]
+        session = self._session()
+        self._number += 1
+        folder = self._folders.name_hidden(session, self._number)
+        if batches:
+            await asyncio.to_thread(self._format.write, folder, batches)
+        is_accepted = await self._link.commit(
+            session, self._number,
+            [Range(cut.queue, cut.held.committed, cut.stop) for cut in cuts],
+            str(folder) if batches else "",
+            sum(batch.num_rows for batch in batches), sum(batch.nbytes for batch in batches),
+        )  # fmt: skip
+        if not is_accepted:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise CommitRefusedError("the driver refuses the commit")
+        with self._room:
+            for cut in cuts:
+                cut.held.commit(cut.stop)
+            self._room.notify_all()
+
+    def _list_live(self) -> list[HeldRows]:
+        return [each for each in self._held.values() if each.is_live()]
+
+
+class FlowBrokers(GroupBrokers):
+    """The brokers of a task. It commits to the driver instead of to them."""
+
+    def __init__(
+        self, source: GroupSource, options: FollowerOptions, reading: Reading, rows: TaskRows,
+        link: DriverLink,
+    ) -> None:  # fmt: skip
+        """Connect to nothing yet."""
+        cluster = reading.cluster
+        super().__init__(source, options, cluster.find_credentials(), cluster.make_tls_context())
+        self._reading = reading
+        self._rows = rows
+        self._link = link
+
+    async def locate(self, work: Work) -> int:
+        """Begin where the journal says, which `TaskRows.read_position` has asked for."""
+        assert work.stored is not None
+        self._rows.hold(work)
+        work.position = Position(
+            work.queue, work.stored, wanted=self._reading.wanted,
+            allow_gaps=not self._reading.fail_on_data_loss,
+        )  # fmt: skip
+        return work.stored
+
+    async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
+        """Pull the next messages. Lost messages end the job, unless the user allows losses."""
+        try:
+            return await super().pull(work, queues)
+        except OffsetGoneError as error:
+            self._link.report(str(error), is_fatal=True)
+            raise
+
+    async def commit(self, work: Work, offset: int) -> None:
+        """Commit to the driver."""
+        await self._rows.commit(work, offset)

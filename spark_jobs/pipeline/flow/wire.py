@@ -1,0 +1,121 @@
+"""
+What the driver of a flow and its tasks tell each other, over one TCP connection for each task.
+
+Each message is a line of JSON. A task begins with `TaskHello`. After that, `TaskAsk` and its
+answers follow the contract of `contract.following`: the driver is the coordinator, and a slot is a
+member.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from contract.following import MemberAnswer, MemberRefusal, MemberRequest
+from mq_client.values import MessageQueue
+from spark_jobs.planning import Range
+
+
+class TaskHello(msgspec.Struct, frozen=True, tag=True):
+    """Who the task is. A task that may not begin gets the answer `Stop`."""
+
+    secret: str
+    slot: str
+    executor: str | None
+    """The executor in which the task runs, as Spark names it."""
+
+
+class TaskAsk(msgspec.Struct, frozen=True, tag=True):
+    """A sign of life, which asks which queues may be read."""
+
+    request: MemberRequest
+
+
+class TaskLocate(msgspec.Struct, frozen=True, tag=True):
+    """Ask where reading this queue begins."""
+
+    call: int
+    queue: MessageQueue
+
+
+class TaskCommit(msgspec.Struct, frozen=True, tag=True):
+    """These ranges are handled, and their rows are in the folder. A folder is seen once granted."""
+
+    call: int
+    session: str
+    number: int
+    """The number of the commit in its session. The same commit may arrive twice."""
+    ranges: Sequence[Range]
+    folder: str
+    """Empty if there are no rows."""
+    rows: int
+    bytes: int
+
+
+class TaskTrouble(msgspec.Struct, frozen=True, tag=True):
+    """What goes wrong in the task, for the report. The job ends if a retry does not help."""
+
+    text: str
+    is_fatal: bool
+
+
+class TaskLeave(msgspec.Struct, frozen=True, tag=True):
+    """End the session: nothing is held any more."""
+
+    session: str
+
+
+class AskGranted(msgspec.Struct, frozen=True, tag=True):
+    """The answer to an `TaskAsk`."""
+
+    number: int
+    answer: MemberAnswer
+
+
+class AskRefused(msgspec.Struct, frozen=True, tag=True):
+    """The other answer to an `TaskAsk`."""
+
+    number: int
+    refusal: MemberRefusal
+
+
+class Located(msgspec.Struct, frozen=True, tag=True):
+    """The answer to a `TaskLocate`."""
+
+    call: int
+    offset: int
+
+
+class Settled(msgspec.Struct, frozen=True, tag=True):
+    """The answer to a `TaskCommit`: it is in the journal, and its folder is seen; or refused."""
+
+    call: int
+    is_accepted: bool
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """Finish what has begun, leave, and end."""
+
+
+FromTask = TaskHello | TaskAsk | TaskLocate | TaskCommit | TaskTrouble | TaskLeave
+FromDriver = AskGranted | AskRefused | Located | Settled | Stop
+MOST_LINE_BYTES = 8 * 1024 * 1024
+_encoder = msgspec.json.Encoder()
+_from_task = msgspec.json.Decoder(FromTask)
+_from_driver = msgspec.json.Decoder(FromDriver)
+
+
+def write(message: FromTask | FromDriver) -> bytes:
+    """Write a message as a line."""
+    return _encoder.encode(message) + b"\n"
+
+
+def read_from_task(line: bytes) -> FromTask:
+    """Read what a task sent. Errors are those of msgspec."""
+    found: FromTask = _from_task.decode(line)
+    return found
+
+
+def read_from_driver(line: bytes) -> FromDriver:
+    """Read what the driver sent."""
+    found: FromDriver = _from_driver.decode(line)
+    return found

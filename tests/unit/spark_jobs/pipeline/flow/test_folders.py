@@ -1,0 +1,49 @@
+"""Folders of rows are hidden until their commit is in the journal."""
+
+from pathlib import Path
+
+import pytest
+
+from mq_client.errors import UsageError
+from spark_jobs.pipeline.files import FilesMissingError
+from spark_jobs.pipeline.flow.folders import SinkFolders, find_local
+
+
+def write(folders: SinkFolders, number: int) -> Path:
+    folder = folders.name_hidden("session", number)
+    folder.mkdir(parents=True)
+    (folder / "part-0.json").write_text(str(number))
+    return folder
+
+
+def test_a_folder_is_seen_once_it_is_moved_and_a_move_may_be_repeated(tmp_path: Path) -> None:
+    folders = SinkFolders(str(tmp_path), "q")
+    pending = folders.plan_move(str(write(folders, 1)), 7)
+    assert not (tmp_path / "query=q/batch=7").exists()
+    folders.move(pending)
+    folders.move(pending)
+    assert (tmp_path / "query=q/batch=7/part-0.json").read_text() == "1"
+
+
+def test_a_folder_that_nobody_has_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    folders = SinkFolders(str(tmp_path), "q")
+    with pytest.raises(FilesMissingError, match="driver and all executors share"):
+        folders.move(folders.plan_move(str(folders.name_hidden("session", 1)), 7))
+
+
+def test_what_no_commit_names_is_deleted(tmp_path: Path) -> None:
+    folders = SinkFolders(str(tmp_path), "q")
+    kept, left = write(folders, 1), write(folders, 2)
+    folders.clean([folders.plan_move(str(kept), 7)])
+    assert (kept.exists(), left.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("path", ["s3a://bucket/rows", "hdfs://host/rows", "rows"])
+def test_a_path_that_pods_do_not_share_as_a_folder_is_refused(path: str) -> None:
+    with pytest.raises(UsageError, match="set engine to Batch"):
+        find_local(path)
+
+
+@pytest.mark.parametrize("path", ["/data/rows", "file:/data/rows", "file:///data/rows"])
+def test_a_path_may_be_a_url(path: str) -> None:
+    assert find_local(path) == Path("/data/rows")
