@@ -1,4 +1,4 @@
-"""Compares what was measured with the targets, which differ between a job and members."""
+"""Compares what was measured with the targets, which differ between kinds of consumers."""
 
 from collections.abc import Iterator
 from operator import attrgetter
@@ -21,6 +21,19 @@ BESIDE_SECONDS = 0.3
 """The same for queues of the other brokers, if a broker is killed."""
 DELAY_SECONDS = 0.05
 """For members: the seconds from storing to reading a message that 99 % must not exceed."""
+FLOW_GAPS = {
+    scene.JOIN: 0.3,
+    scene.LEAVE: 0.3,
+    scene.KILL: 1.2,
+    scene.FREEZE: 3.0,
+    scene.CUT: 3.0,
+    scene.ADD: 1.5,
+    job.DRIVER: 20.0,
+    job.DRIVER_CUT: 42.0,
+}
+"""For a flow: the longest time that a queue may stand still, in seconds."""
+FLOW_BESIDE_SECONDS = 0.5
+FLOW_DELAY_SECONDS = 0.03
 PLANNED_SECONDS = 3.0
 KILL_SECONDS = 5.0
 DRIVER_SECONDS = 60.0
@@ -54,6 +67,21 @@ def list_job_figures(rounds: Rounds, peer: Rounds | None) -> Iterator[Figure]:
             yield Figure(name, still[0], still[1], HANG_RATIO, "s", at_least=False)
 
 
+def list_flow_figures(rounds: Rounds, peer: Rounds | None) -> Iterator[Figure]:
+    """Compare the worst values of a flow with its targets."""
+    yield _lost(rounds)
+    twice = rounds.find_highest(attrgetter("duplicates"))
+    yield _limit(rounds, "messages read twice", twice, 0, "")
+    for event, limit in FLOW_GAPS.items():
+        yield _gap(rounds, event, limit)
+    yield _beside(rounds, FLOW_BESIDE_SECONDS)
+    yield _delay(rounds, FLOW_DELAY_SECONDS)
+    if peer:
+        still = [side.worst(scene.BROKER, STANDSTILL) for side in (rounds, peer)]
+        name = f"{rounds.name}: longest gap, {scene.BROKER} / {peer.name}"
+        yield Figure(name, still[0], still[1], 1.0, "s", at_least=False)
+
+
 def list_member_figures(rounds: Rounds, in_flight: int) -> Iterator[Figure]:
     """Compare the worst values of members; a frozen member may repeat `in_flight` messages."""
     yield _lost(rounds)
@@ -63,16 +91,23 @@ def list_member_figures(rounds: Rounds, in_flight: int) -> Iterator[Figure]:
         yield _twice(rounds, event, in_flight)
     for event, limit in MEMBER_GAPS.items():
         yield _gap(rounds, event, limit)
-    beside = rounds.worst(scene.BROKER, lambda it: it.find_standstill_beside(BROKER))
-    name = f"longest gap, {scene.BROKER}, queues of others"
-    yield _limit(rounds, name, beside, BESIDE_SECONDS, "s")
-    delay = rounds.find_worst(scene.QUIET, attrgetter("delay"))
-    assert delay is not None, "a quiet time without messages"
-    yield _limit(rounds, f"stored until read, 99 %, {scene.QUIET}", delay, DELAY_SECONDS, "s")
+    yield _beside(rounds, BESIDE_SECONDS)
+    yield _delay(rounds, DELAY_SECONDS)
 
 
 def _lost(rounds: Rounds) -> Figure:
     return _limit(rounds, "messages lost", rounds.find_highest(attrgetter("lost")), 0, "")
+
+
+def _beside(rounds: Rounds, limit: float) -> Figure:
+    beside = rounds.worst(scene.BROKER, lambda it: it.find_standstill_beside(BROKER))
+    return _limit(rounds, f"longest gap, {scene.BROKER}, queues of others", beside, limit, "s")
+
+
+def _delay(rounds: Rounds, limit: float) -> Figure:
+    delay = rounds.find_worst(scene.QUIET, attrgetter("delay"))
+    assert delay is not None, "a quiet time without messages"
+    return _limit(rounds, f"stored until read, 99 %, {scene.QUIET}", delay, limit, "s")
 
 
 def _twice(rounds: Rounds, event: str, limit: int) -> Figure:

@@ -1,4 +1,8 @@
-"""Plays events with a job that Evenkeel runs: executors in pods, and a sink of files."""
+"""
+Plays events with jobs that Evenkeel runs: executors in pods, and a sink of files.
+
+A job with batches and a flow play the same events.
+"""
 
 import contextlib
 import time
@@ -86,7 +90,7 @@ class SparkJob:
         """Wait until the job follows the newest epoch, and new batches have all queues."""
         self._group.wait_until_settled()
         begun = time.time()
-        if not wait_patiently(lambda: self._is_steady(begun), bool):
+        if not wait_patiently(lambda: self.is_steady(begun), bool):
             raise process.SandboxError(f"{self._topic}: no batches have messages of all queues")
 
     def finish(self, sent: Sent) -> None:
@@ -105,30 +109,31 @@ class SparkJob:
 
     def list_consumed(self) -> Iterator[Consumed]:
         """Read the sink: rows are consumed when their batch is complete."""
-        for end, rows in self._make_rows():
+        for end, rows in self.make_rows():
             found: dict[tuple[MessageQueue, str], list[sinks.Row]] = defaultdict(list)
             for row in rows:
-                found[self._find_queue(row), row["reader"]].append(row)
+                found[self.find_queue(row), row["reader"]].append(row)
             for (queue, reader), read in found.items():
                 numbers = [int(row["body"]) for row in read]
                 yield Consumed(end, queue, numbers, [row["stored"] / 1000 for row in read], reader)
 
-    def _is_steady(self, begun: float) -> bool:
+    def is_steady(self, begun: float) -> bool:
         """Whether the last batches ended after `begun`, and have messages of every queue."""
         queues = self.find_owners().keys()
-        lately = sorted(self._make_rows(), key=lambda it: it[0])[-_STEADY_BATCHES:]
+        lately = sorted(self.make_rows(), key=lambda it: it[0])[-_STEADY_BATCHES:]
         return len(lately) == _STEADY_BATCHES and all(
-            end > begun and {self._find_queue(row) for row in rows} == queues
-            for end, rows in lately
+            end > begun and {self.find_queue(row) for row in rows} == queues for end, rows in lately
         )
 
-    def _find_queue(self, row: sinks.Row) -> MessageQueue:
+    def find_queue(self, row: sinks.Row) -> MessageQueue:
+        """Find the queue of a row."""
         return MessageQueue(self._topic, row["broker_name"], int(row["queue_id"]))
 
     def _read_numbers(self) -> set[int]:
-        return {int(row["body"]) for _, rows in self._make_rows() for row in rows}
+        return {int(row["body"]) for _, rows in self.make_rows() for row in rows}
 
-    def _make_rows(self) -> Iterator[tuple[float, list[sinks.Row]]]:
+    def make_rows(self) -> Iterator[tuple[float, list[sinks.Row]]]:
+        """Read all batches, each with the time when it was complete."""
         for done in self._list_batches():
             if done not in self._read:
                 self._read[done] = sinks.read_batch(done)
@@ -155,14 +160,17 @@ EVENTS: Mapping[str, Callable[[Shop, SparkJob], None]] = {
 }
 
 
+def apply_manifests(shop: Shop, topic: str, file: str) -> None:
+    """Create a topic and a group from a manifest, and wait until the topic exists."""
+    shop.apply(manifests.fill(file, NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS))
+    shop.wait_until_made(topic)
+
+
 @contextlib.contextmanager
 def start(shop: Shop, client: Client, topic: str) -> Iterator[SparkJob]:
     """Create a topic and a group, and let them run until the context is left."""
     del client  # the operator makes the topic
-    shop.apply(
-        manifests.fill("job.yaml", NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS)
-    )
-    shop.wait_until_made(topic)
+    apply_manifests(shop, topic, "job.yaml")
     with contextlib.ExitStack() as struck:
         yield SparkJob(shop, topic, struck)
 

@@ -1,4 +1,4 @@
-"""Plays the same scene on all sides: a steady flow of messages to a topic, and events."""
+"""Plays the same scene on all sides: messages at a steady rate to a topic, and events."""
 
 import random
 import time
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
 from benchmarks import progress
-from benchmarks.handover import effects, flow
+from benchmarks.handover import effects, sending
 from benchmarks.handover.effects import Consumed, Mark, Outcome, Sent
 from mq_client.blocking import Client
 from mq_client.values import MessageQueue
@@ -100,7 +100,7 @@ def play(
     with (
         Client(where) as client,
         starts(shop, client, topic) as side,
-        flow.flowing(where, topic, shop.folder / f"{topic}.sent") as flowing,
+        sending.keep_sending(where, topic, shop.folder / f"{topic}.sent") as steady,
     ):
         marks: list[Mark] = []
 
@@ -115,6 +115,6 @@ def play(
             mark(event)
             happens(shop, side)
         mark("the end")
-        sent = flowing.stop()
+        sent = steady.stop()
         side.finish(sent)
         return effects.measure(side.list_consumed(), marks, sent)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from benchmarks.handover import goals, java_follower, job, python_follower, theirs
+from benchmarks.handover import flow, goals, java_follower, job, python_follower, theirs
 from benchmarks.handover.effects import Outcome
 from benchmarks.handover.rounds import Rounds
 from benchmarks.targets import Figure
@@ -28,6 +28,7 @@ class Side:
 
 SIDES: Mapping[str, Side] = {
     "job": Side(job.NAME, job.ABOUT, job.play, goals.list_job_figures),
+    "flow": Side(flow.NAME, flow.ABOUT, flow.play, goals.list_flow_figures),
     "python": Side(
         python_follower.NAME,
         python_follower.ABOUT,

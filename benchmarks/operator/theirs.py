@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks import peers
-from benchmarks.handover import effects, flow, scene, theirs
+from benchmarks.handover import effects, scene, sending, theirs
 from benchmarks.handover.consumers import Consumers
 from benchmarks.handover.effects import Effect, Mark
 from mq_client.blocking import Client
@@ -94,7 +94,7 @@ def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dic
         }
         with (
             Client(where) as client,
-            flow.flowing(where, _TOPIC, place.path / "sent") as flowing,
+            sending.keep_sending(where, _TOPIC, place.path / "sent") as steady,
             contextlib.ExitStack() as struck,
         ):
             set_queues = functools.partial(theirs.set_queues, client, _TOPIC)
@@ -108,6 +108,6 @@ def play_standstills(events: tuple[str, ...], say: Callable[[str], None]) -> dic
                 marks.append(Mark(event, time.time(), side.find_owners()))
                 happens[event]()
             marks.append(Mark("the end", time.time(), side.find_owners()))
-            sent = flowing.stop()
+            sent = steady.stop()
             found: Mapping[str, Effect] = effects.measure(side.list_consumed(), marks, sent).effects
             return {event: effect.standstill for event, effect in found.items()}

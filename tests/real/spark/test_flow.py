@@ -5,11 +5,20 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
 from mq_client.values import TopicConfig
-from sandbox.jobs import RunningJob
+from sandbox import jars
+from sandbox.jobs import PATIENCE_SECONDS, RunningJob
 from sandbox.rocketmq import RocketMq
+from sandbox.rocketmq import run as run_rocketmq
 from tests.real.numbers import Numbers, arrived
+from tests.real.spark.forgetting import SMALL_FILES, forget_files
+from tests.real.spark.source import ends_at, send
+
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 USERS = """
 import pyarrow as pa
@@ -84,6 +93,76 @@ def test_a_flow_loses_nothing_and_doubles_nothing_whatever_comes_and_goes(
             )
         )
         assert job.read_metrics()["slots_filled"] == 2
-        assert job.end_by(signal.SIGTERM) == 0
+        assert job.end_by(signal.SIGTERM) == DONE
         assert client.list_member_ids(job.group, topic) == []
     assert arrived(tmp_path / "rows") == dict.fromkeys(range(numbers.sent), 1)
+
+
+def test_a_message_that_the_function_refuses_holds_up_its_own_queue_only(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
+) -> None:
+    topic = unique_name
+    rocketmq.create_topics({topic: 2})
+    where = rocketmq.name_server.address
+    held, *others = client.find_route(topic).readable
+    parts = flow(tmp_path)
+    check = "        if b'7' in batch['body'].to_pylist():\n            raise ValueError('a 7')\n"
+    names = "        names ="
+    (tmp_path / "users.py").write_text(USERS.replace(names, check + names))
+    for number in range(40):
+        send(client, held if number in (3, 7, 8) else others[number % 3], b"%d" % number)
+    fine = set(range(40)) - {7, 8}
+
+    def until_arrived(numbers: set[int]) -> None:
+        job.wait_until(lambda _: arrived(tmp_path / "rows") == dict.fromkeys(numbers, 1))
+
+    with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
+        until_arrived(fine)
+        job.wait_until(lambda it: f"{held} offset 1: ValueError: a 7" in (it["error"] or ""))
+        send(client, others[0], b"40")
+        until_arrived(fine | {40})
+        assert job.end_by(signal.SIGTERM) == DONE
+        (tmp_path / "users.py").write_text(USERS)
+        job.start()
+        until_arrived(set(range(41)))
+        assert job.end_by(signal.SIGTERM) == DONE
+    assert arrived(tmp_path / "rows") == dict.fromkeys(range(41), 1)
+
+
+def test_lost_messages_end_the_job_and_name_the_queue(tmp_path: Path, unique_name: str) -> None:
+    with (
+        run_rocketmq(brokers=1, properties=SMALL_FILES) as mq,
+        blocking.Client(mq.name_server.address) as client,
+    ):
+        mq.create_topics({unique_name: 1})
+        (queue,) = client.find_route(unique_name).readable
+        where = mq.name_server.address
+
+        def run() -> RunningJob:
+            return RunningJob(tmp_path, client, unique_name, where, parts=flow(tmp_path))
+
+        send(client, queue, b"0")
+        with run() as job:
+            job.wait_until(lambda _: client.find_committed(job.group, queue) == 1)
+            assert job.end_by(signal.SIGTERM) == DONE
+        for _ in range(30):
+            send(client, queue, b"1" * 8000)
+        ends_at(client, unique_name, 31)
+        forget_files(mq.brokers["broker-a"])
+        assert client.find_min_offset(queue) > 1
+        with run() as job:
+            assert job.process.wait(PATIENCE_SECONDS) == PERMANENT, job.log
+            assert str(queue) in str(job.report["error"])
+            assert client.find_committed(job.group, queue) == 1
+
+
+def test_a_job_that_a_flow_cannot_run_says_what_to_change(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, topic: str
+) -> None:
+    parts = flow(tmp_path) | {"transform": {"sql": "SELECT 1 FROM messages"}, "skip": "now"}
+    where = rocketmq.name_server.address
+    with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
+        assert job.process.wait(PATIENCE_SECONDS) == PERMANENT
+        assert job.report["error"] == (
+            "engine Flow cannot do transform.sql, skip yet: set engine to Batch"
+        )
