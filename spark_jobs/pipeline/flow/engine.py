@@ -81,10 +81,11 @@ def read_users_part(job: JobFile) -> FlowPart:
     }
     if refused := [wish for wish, is_there in wishes.items() if is_there]:
         raise UsageError(f"engine Flow cannot do {', '.join(refused)} yet: set engine to Batch")
-    if re.fullmatch(r"local(\[.*\])?", job.spark.get("spark.master", "")):
+    master = job.spark.get("spark.master", "")
+    if re.fullmatch(r"local(\[.*\])?", master):
         raise UsageError(
-            f"engine Flow needs executors of their own, and spark.master {job.spark['spark.master']} "
-            "has none: use a cluster or local-cluster, or set engine to Batch"
+            f"engine Flow needs separate executors, and spark.master {master} has none: use a "
+            "cluster or local-cluster, or set engine to Batch"
         )
     assert job.sink.format is not None
     assert job.sink.path is not None
