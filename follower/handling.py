@@ -39,6 +39,8 @@ A handler that keeps positions gets a `Step` too.
 """
 Bury = Callable[[Work, StoredMessage], Awaitable[None]]
 """Stores a message in the dead-letter topic."""
+TellHalt = Callable[[MessageQueue, int, str], None]
+"""Learns which queue stands still now, at which offset, and why."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 
@@ -55,9 +57,15 @@ class Handling:
     """All calls of one handler."""
 
     def __init__(
-        self, handler: Handler, options: FollowerOptions, metrics: Metrics, place: str = ""
+        self,
+        handler: Handler,
+        options: FollowerOptions,
+        metrics: Metrics,
+        place: str = "",
+        tell_halt: TellHalt = lambda queue, offset, trouble: None,
     ) -> None:
         """Call nothing yet. Processes import the handler by its `place`, MODULE:FUNCTION."""
+        self._tell_halt = tell_halt
         self._handler = handler
         self._options = options
         self._metrics = metrics
@@ -170,6 +178,7 @@ class Handling:
                     "%s; the queue stands still at this message (--on-failure stop) until this "
                     "member starts again, or another member gets the queue", trouble,
                 )  # fmt: skip
+                self._tell_halt(work.queue, offset, trouble)
                 raise HaltError(offset)
             case OnFailure.SKIP:
                 log.error("%s; it is skipped (--on-failure skip)", trouble)

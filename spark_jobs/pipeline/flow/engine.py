@@ -28,7 +28,8 @@ from contract import exit_codes
 from contract.following import GroupSource
 from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
-from mq_client.errors import UsageError
+from contract.report import BareReport
+from mq_client.errors import MqError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs import connections
 from spark_jobs import journal as offsets
@@ -50,12 +51,11 @@ from spark_jobs.pipeline.flow.task import FlowTask, Function
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
+from spark_jobs.pipeline.retries import PATIENCE
 from spark_jobs.pipeline.warm_ups import WarmUps
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.2
-AGAIN_SECONDS = 1.0
-"""A task that has failed begins again after this pause."""
 END_SECONDS = 25.0
 """How long tasks may take to finish when the driver is told to end."""
 
@@ -106,6 +106,22 @@ class SlotTask:
     thread: threading.Thread
 
 
+class TaskRetries:
+    """Decides when the failed task of a slot begins again: later each time, until it commits."""
+
+    def __init__(self) -> None:
+        """Begin without a failure."""
+        self.at = 0.0
+        self._pauses = PATIENCE.make_pauses()
+        self._rows = 0
+
+    def note_failure(self, rows: int, now: float) -> None:
+        """Note a failure. `rows`: how many rows the slot had committed by then."""
+        if rows != self._rows:
+            self._pauses, self._rows = PATIENCE.make_pauses(), rows
+        self.at = now + next(self._pauses)
+
+
 class FlowEngine:
     """Runs one job until it is stopped, or fails."""
 
@@ -119,8 +135,11 @@ class FlowEngine:
         followed: AssignmentFollower,
         slots: ExecutorSlots,
         group: JobGroup,
+        journal: FlowJournal,
+        begins: QueueBegins,
+        state: FlowState,
     ) -> None:
-        """Read the journal, and begin a new one if there is none."""
+        """Finish what the newest entry of the journal has begun."""
         self._spark = spark
         self._port = job.flow_port or 0
         self._reading = reading
@@ -129,20 +148,6 @@ class FlowEngine:
         self._followed = followed
         self._slots = slots
         self._group = group
-        self._begins = QueueBegins(reading)
-        self._journal = FlowJournal(spark, job.checkpoint)
-        state = self._journal.read_newest()
-        if state is None:
-            state = FlowState(
-                str(uuid.uuid4()), reading.group, 0, -1,
-                offsets.write_offsets(self._begins.find_all()),
-            )  # fmt: skip
-            self._journal.append(state)
-        if state.group != reading.group:
-            raise UsageError(
-                f"the checkpoint belongs to the group {state.group!r}, not to {reading.group!r}: "
-                "choose another checkpoint"
-            )
         self._folders = SinkFolders(users.path, state.query)
         for each in state.pending:
             self._folders.move(each)
@@ -150,11 +155,10 @@ class FlowEngine:
         self._secret = secrets.token_hex(32)
         source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
         self._server = FlowServer(
-            state, self._journal, self._folders, source, self._begins.find_others, self._secret
+            state, journal, self._folders, source, begins.find_others, self._secret
         )
         self._tasks: dict[str, SlotTask] = {}
-        self._again_at: dict[str, float] = {}
-        """When the task of a slot may begin again after a failure."""
+        self._again: dict[str, TaskRetries] = {}
 
     @property
     def ends(self) -> Mapping[MessageQueue, int]:
@@ -223,11 +227,12 @@ class FlowEngine:
 
     def _keep_task(self, slot: str, executor: Executor) -> None:
         """Begin the task of a slot, unless it runs, or has just failed."""
+        retries = self._again.setdefault(slot, TaskRetries())
         running = self._tasks.get(slot)
         if running is not None and running.thread.is_alive():
             if running.executor == executor.id:
                 return
-        elif self._again_at.get(slot, 0.0) > time.monotonic():
+        elif retries.at > time.monotonic():
             return
         thread = InheritableThread(
             target=self._run_task, args=(slot, executor), name=f"task of {slot}", daemon=True
@@ -248,7 +253,8 @@ class FlowEngine:
             found = executors.make_tasks(self._spark, [ExecutorTask("", executor)])
             found.mapInArrow(task, "nothing string").collect()
         except (PySparkException, Py4JError) as error:
-            self._again_at[slot] = time.monotonic() + AGAIN_SECONDS
+            rows = self._server.tally.rows.get(slot, 0)
+            self._again[slot].note_failure(rows, time.monotonic())
             log.warning("slot %s: its task on executor %s has ended: %s", slot, executor.id,
                         str(error).strip().partition("\n")[0])  # fmt: skip
 
@@ -272,9 +278,14 @@ def run(
     requests = ExecutorRequests(spark, job.executors)
     slots = ExecutorSlots(spark, job.name, WarmUps(spark, reading.cluster), requests)
     slots.need_executors()
+    followed = AssignmentFollower(assignments)
+    journal, begins = FlowJournal(spark, job.checkpoint), QueueBegins(reading)
+    state = _begin(journal, begins, reading, assignments, stop)
+    if state is None:
+        return exit_codes.TRY_AGAIN
     group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
     flow = FlowEngine(
-        spark, job, reading, users, assignments, AssignmentFollower(assignments), slots, group
+        spark, job, reading, users, assignments, followed, slots, group, journal, begins, state
     )
     metrics = JobMetrics(flow.collect, lambda: group.measure_lag(flow.ends))
     if job.metrics_port is not None:
@@ -283,3 +294,36 @@ def run(
         return flow.run(stop)
     finally:
         group.leave(flow.ends)
+
+
+def _begin(
+    journal: FlowJournal,
+    begins: QueueBegins,
+    reading: Reading,
+    assignments: Assignments,
+    stop: threading.Event,
+) -> FlowState | None:
+    """Read the journal, or begin a new one. Return None if `stop` is set before that works."""
+    for pause in PATIENCE.make_pauses():
+        try:
+            state = journal.read_newest()
+            if state is None:
+                ends = offsets.write_offsets(begins.find_all())
+                state = FlowState(str(uuid.uuid4()), reading.group, 0, -1, ends)
+                journal.append(state)
+        except UsageError:
+            raise
+        except (MqError, Py4JError) as error:
+            text = str(error).strip().partition("\n")[0]
+            log.warning("the flow begins again in %g s: %s", pause, text)
+            assignments.report(BareReport(text))
+            if stop.wait(pause):
+                return None
+            continue
+        if state.group != reading.group:
+            raise UsageError(
+                f"the checkpoint belongs to the group {state.group!r}, not to {reading.group!r}: "
+                "choose another checkpoint"
+            )
+        return state
+    raise AssertionError("pauses have no end")

@@ -80,13 +80,8 @@ class FlowJournal:
             return None
         self.number = max(numbers)
         where = f"{self._folder}/{self.number}"
-        stream = self._manager.open(self._make_path(str(self.number)))
         try:
-            text = bytes(stream.readAllBytes())
-        finally:
-            stream.close()
-        try:
-            found = msgspec.json.decode(text, type=FlowState)
+            found = msgspec.json.decode(self._read(self.number), type=FlowState)
         except UNREADABLE as error:
             raise UsageError(
                 f"{where}: this entry of the journal cannot be read: {error}. Without it nobody "
@@ -104,25 +99,37 @@ class FlowJournal:
         number = self.number + 1
         if number == 0:
             self._manager.mkdirs(self._make_path(""))
-        path = self._make_path(str(number))
+        text = msgspec.json.encode(state)
         try:
-            stream = self._manager.createAtomic(path, False)
-            try:
-                stream.write(bytearray(msgspec.json.encode(state)))
-                stream.hsync()
-            except BaseException:
-                stream.cancel()
-                raise
-            stream.close()
+            self._create(number, text)
         except Py4JJavaError as error:
-            if "FileAlreadyExistsException" in str(error.java_exception):
+            if "FileAlreadyExistsException" not in str(error.java_exception):
+                raise
+            # An earlier attempt of ours may have written it, and have failed after that.
+            if self._read(number) != text:
                 raise JournalTakenError(
                     f"{self._folder}/{number} exists already: another driver uses this checkpoint"
                 ) from error
-            raise
         self.number = number
         if number >= KEPT:
             self._manager.delete(self._make_path(str(number - KEPT)))
+
+    def _create(self, number: int, text: bytes) -> None:
+        stream = self._manager.createAtomic(self._make_path(str(number)), False)
+        try:
+            stream.write(bytearray(text))
+            stream.hsync()
+        except BaseException:
+            stream.cancel()
+            raise
+        stream.close()
+
+    def _read(self, number: int) -> bytes:
+        stream = self._manager.open(self._make_path(str(number)))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
 
     def _list_numbers(self) -> list[int]:
         if not self._manager.exists(self._make_path("")):

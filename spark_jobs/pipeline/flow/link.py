@@ -113,10 +113,12 @@ class DriverLink:
             )
         )
 
-    def report(self, text: str, *, is_fatal: bool = False) -> None:
+    def report(
+        self, queue: MessageQueue, offset: int, text: str, *, is_fatal: bool = False
+    ) -> None:
         """Tell the driver what goes wrong. If it cannot be told now, it is told the next time."""
         with contextlib.suppress(OSError):
-            self._send(wire.TaskTrouble(text, is_fatal))
+            self._send(wire.TaskTrouble(queue, offset, text, is_fatal))
 
     async def _call(self, make: Callable[[int], wire.FromTask]) -> int:
         call = next(self._numbers)

@@ -16,10 +16,13 @@ import asyncio
 import hmac
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
+
+from py4j.protocol import Py4JError
 
 from contract.following import (
     UNREADABLE,
@@ -35,11 +38,12 @@ from follower.queues import read_queues, write_queues
 from mq_client.errors import MqError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
-from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
 from spark_jobs.pipeline.flow import wire
 from spark_jobs.pipeline.flow.commits import Commits
 from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, Pending
+from spark_jobs.pipeline.retries import PATIENCE
 
 log = logging.getLogger("evenkeel.job")
 TERMS = Terms(session=2.0, drain=30.0)
@@ -99,7 +103,10 @@ class FlowServer:
         secret: str,
     ) -> None:
         """Serve nothing yet."""
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop
+        """Set by `start`."""
+        self._thread: threading.Thread
+        self._closing = asyncio.Event()
         self._state = state
         self._journal = journal
         self._folders = folders
@@ -108,7 +115,8 @@ class FlowServer:
         self._secret = secret
         self._commits = Commits(offsets.read_offsets(state.offsets))
         self._batch = state.batch
-        self._group: GroupCoordinator[MessageQueue] = GroupCoordinator(TERMS, self._loop.time(), 0)
+        self._group: GroupCoordinator[MessageQueue] = GroupCoordinator(TERMS, time.monotonic(), 0)
+        self._assignment = NO_ASSIGNMENT
         self._expected: dict[str, str] = {}
         """By slot: the executor whose task may be its member."""
         self._peers: dict[str, Peer] = {}
@@ -126,31 +134,24 @@ class FlowServer:
         """Where each queue is read next, by the journal. Other threads may read it."""
         self.adopted_epoch = state.epoch
         self.batch = state.batch
+        self._troubles: dict[MessageQueue, tuple[int, str]] = {}
+        """The queues that stand still: at which offset, and why."""
         self.trouble: str | None = None
-        """What went wrong in a task last, if nothing was committed since."""
+        """What goes wrong now, in words. Other threads may read it."""
         self.port = 0
 
     def start(self, host: str, port: int) -> None:
         """Serve from now on, in a thread of its own. With port 0 any free port is used."""
         started: Future[int] = Future()
-        thread = threading.Thread(
-            target=self._run, args=(host, port, started), name="flow", daemon=True
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run(host, port, started)), name="flow", daemon=True
         )
-        thread.start()
+        self._thread.start()
         self.port = started.result()
 
     def publish(self, assignment: JobAssignment, expected: Mapping[str, str]) -> None:
         """Follow an assignment, with these executors in its slots. The driver's loop calls it."""
         self._loop.call_soon_threadsafe(self._publish, assignment, dict(expected))
-
-    def stop_slots(self, slots: frozenset[str]) -> None:
-        """Let the tasks of these slots finish and end. The driver's loop calls it."""
-        self._loop.call_soon_threadsafe(self._stop_slots, slots)
-
-    @property
-    def live(self) -> dict[str, str | None]:
-        """The slots whose tasks are connected, with their executors. The driver's loop reads it."""
-        return {slot: peer.executor for slot, peer in list(self._peers.items())}
 
     def check(self) -> None:
         """Raise the error that has ended the commits, if any. The driver's loop calls it."""
@@ -159,21 +160,22 @@ class FlowServer:
 
     def close(self) -> None:
         """End all connections. The driver's loop calls it, once the tasks have ended."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._closing.set)
+        self._thread.join()
 
-    def _run(self, host: str, port: int, started: "Future[int]") -> None:
-        asyncio.set_event_loop(self._loop)
+    async def _run(self, host: str, port: int, started: "Future[int]") -> None:
+        self._loop = asyncio.get_running_loop()
         try:
-            server = self._loop.run_until_complete(
-                asyncio.start_server(self._serve, host, port, limit=wire.MOST_LINE_BYTES)
-            )
+            server = await asyncio.start_server(self._serve, host, port, limit=wire.MOST_LINE_BYTES)
         except OSError as error:
             started.set_exception(error)
             return
         self._start(self._keep_committing())
         started.set_result(server.sockets[0].getsockname()[1])
-        self._loop.run_forever()
+        await self._closing.wait()
         server.close()
+        for peer in self._peers.values():
+            peer.writer.close()
 
     def _start(self, work: Any) -> None:
         task = self._loop.create_task(work)
@@ -191,15 +193,12 @@ class FlowServer:
         for slot, peer in list(self._peers.items()):
             if expected.get(slot) != peer.executor:
                 self._stop(peer)
-        if assignment.epoch:
+        if assignment is not self._assignment:
+            self._assignment = assignment
             self._group.publish(
-                assignment.epoch, assignment.owners, assignment.slots, self._loop.time()
+                assignment.epoch, assignment.owners, assignment.slots, time.monotonic()
             )
         self._turn()
-
-    def _stop_slots(self, slots: frozenset[str]) -> None:
-        for slot in slots & self._peers.keys():
-            self._stop(self._peers[slot])
 
     def _stop(self, peer: Peer) -> None:
         if not peer.is_told_to_stop:
@@ -257,8 +256,8 @@ class FlowServer:
                 self._start(self._locate(peer, message))
             case wire.TaskCommit():
                 self._hear_commit(peer, message)
-            case wire.TaskTrouble(text=text, is_fatal=is_fatal):
-                self._note_trouble(peer, text, is_fatal=is_fatal)
+            case wire.TaskTrouble():
+                self._note_trouble(peer, message)
             case wire.TaskLeave(session=session):
                 self._end_session(peer.slot, session)
             case wire.TaskHello():
@@ -270,7 +269,7 @@ class FlowServer:
         found = self._group.ask(
             peer.slot,
             Asked(asked.session, asked.number, asked.revision, read_queues(asked.holds)),
-            self._loop.time(),
+            time.monotonic(),
         )
         if found is Refusal.ANOTHER_SESSION:
             # A slot has one connection, so the task of the other session is gone.
@@ -350,13 +349,27 @@ class FlowServer:
                 self._state.query, self._state.group, self.adopted_epoch, self._batch,
                 offsets.write_offsets(ends), moves,
             )  # fmt: skip
-            await asyncio.to_thread(self._write, state)
-            self.ends, self.batch, self.trouble = ends, state.batch, None
+            await self._persist(state)
+            self.ends, self.batch = ends, state.batch
+            self._note_progress()
             for slot, asked, _ in group:
                 self._count(slot, asked)
                 call = self._unsettled.pop(asked.session)
                 if slot in self._peers:  # the task may have connected again since
                     self._peers[slot].send(wire.Settled(call, is_accepted=True))
+
+    async def _persist(self, state: FlowState) -> None:
+        """Write an entry, and move its folders. Try again while the file system does not work."""
+        for pause in PATIENCE.make_pauses():
+            try:
+                await asyncio.to_thread(self._write, state)
+            except (OSError, Py4JError) as error:
+                text = str(error).strip().partition("\n")[0]
+                self.trouble = f"commits wait, because files cannot be written: {text}"
+                log.warning("%s; trying again in %g s", self.trouble, pause)
+                await asyncio.sleep(pause)
+            else:
+                return
 
     def _write(self, state: FlowState) -> None:
         self._journal.append(state)
@@ -370,23 +383,34 @@ class FlowServer:
         tally.commits += 1
         tally.offsets += sum(part.stop - part.start for part in asked.ranges)
 
-    def _note_trouble(self, peer: Peer, text: str, *, is_fatal: bool) -> None:
-        if self.trouble != text:
-            log.warning("slot %s: %s", peer.slot, text)
-        self.trouble = text
-        if is_fatal and not self._failed.done():
-            self._failed.set_exception(TaskFailedError(text))
+    def _note_trouble(self, peer: Peer, found: wire.TaskTrouble) -> None:
+        log.warning("slot %s: %s", peer.slot, found.text)
+        self._troubles[found.queue] = found.offset, found.text
+        self._note_progress()
+        if found.is_fatal and not self._failed.done():
+            self._failed.set_exception(TaskFailedError(found.text))
+
+    def _note_progress(self) -> None:
+        """Forget troubles that are over, and say those that are not."""
+        self._troubles = {
+            queue: (offset, text)
+            for queue, (offset, text) in self._troubles.items()
+            if self.ends.get(queue, 0) <= offset
+        }
+        texts = [text for _, text in self._troubles.values()]
+        more = f" (and {len(texts) - 1} more queues)" if len(texts) > 1 else ""
+        self.trouble = f"{texts[0]}{more}" if texts else None
 
     def _end_session(self, slot: str, session: str | None) -> None:
         found = self._group.sessions.get(slot)
-        self._group.end(slot, session, self._loop.time())
+        self._group.end(slot, session, time.monotonic())
         if found is not None and slot not in self._group.sessions:
             self._commits.forget(found.id)
 
     def _turn(self) -> None:
         """Apply the time, answer tasks whose grants have changed, and wake up when time matters."""
         before = {slot: each.id for slot, each in self._group.sessions.items()}
-        self._group.tick(self._loop.time())
+        self._group.tick(time.monotonic())
         for slot in self._group.take_silent():
             self._commits.forget(before[slot])
             log.warning("slot %s: its task is silent for %g s and is given up", slot,

@@ -93,7 +93,7 @@ class FlowTask:
             memory_bytes=reading.cluster.fetch_bytes,
         )  # fmt: skip
         metrics = Metrics()
-        handling = Handling(rows, options, metrics)
+        handling = Handling(rows, options, metrics, tell_halt=link.report)
         running = Running(
             link, lambda source: FlowBrokers(source, options, reading, rows, link), handling,
             metrics, CommitPace(COMMIT_SECONDS, most=None),
@@ -149,12 +149,7 @@ class TaskRows:
         if len(messages):
             rows = [schema.make_rows(messages, self._includes_properties)]
         if rows and self._function is not None:
-            try:
-                rows = list(self._function(iter(rows)))
-            except Exception as error:
-                text = f"{step.queue} offset {step.begin}: {type(error).__name__}: {error}"
-                self._loop.call_soon_threadsafe(self._link.report, text)
-                raise
+            rows = list(self._function(iter(rows)))
         with self._room:
             held = self._held[step.queue]
             if step.begin is None or not held.add(step.begin, step.end, rows):
@@ -236,7 +231,7 @@ class FlowBrokers(GroupBrokers):
         try:
             return await super().pull(work, queues)
         except OffsetGoneError as error:
-            self._link.report(str(error), is_fatal=True)
+            self._link.report(error.queue, error.asked, str(error), is_fatal=True)
             raise
 
     async def commit(self, work: Work, offset: int) -> None:

@@ -52,8 +52,10 @@ class TaskCommit(msgspec.Struct, frozen=True, tag=True):
 
 
 class TaskTrouble(msgspec.Struct, frozen=True, tag=True):
-    """What goes wrong in the task, for the report. The job ends if a retry does not help."""
+    """A queue stands still at an offset, for the report. The job ends if a retry does not help."""
 
+    queue: MessageQueue
+    offset: int
     text: str
     is_fatal: bool
 

@@ -118,7 +118,12 @@ def test_a_message_that_the_function_refuses_holds_up_its_own_queue_only(
 
     with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
         until_arrived(fine)
-        job.wait_until(lambda it: f"{held} offset 1: ValueError: a 7" in (it["error"] or ""))
+        job.wait_until(
+            lambda it: (
+                f"{held} offset 1: the handler failed 3 times, the last time: ValueError: a 7"
+                in (it["error"] or "")
+            )
+        )
         send(client, others[0], b"40")
         until_arrived(fine | {40})
         assert job.end_by(signal.SIGTERM) == DONE

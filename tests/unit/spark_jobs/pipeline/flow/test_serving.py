@@ -1,0 +1,310 @@
+"""
+The driver's side of a flow, over real connections: what tasks may do, and what faults do.
+
+The journal is a fake, so that it can fail. The task is a test that says what a task says.
+"""
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.following import GroupSource, MemberRequest, Terms
+from follower.queues import read_queues, write_queues
+from mq_client.directory import Times
+from mq_client.errors import NoBrokerError
+from mq_client.values import MessageQueue
+from sandbox.waiting import wait_for
+from spark_jobs import journal as offsets
+from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.flow import serving, wire
+from spark_jobs.pipeline.flow.folders import SinkFolders
+from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
+from spark_jobs.pipeline.flow.serving import FlowServer, TaskFailedError
+from spark_jobs.planning import Range
+
+A, B, NEW = (MessageQueue("orders", "broker-a", number) for number in range(3))
+SECRET = "secret"  # of the test
+
+
+class FakeJournal:
+    """Keeps entries in memory, and fails as often as it is told."""
+
+    def __init__(self) -> None:
+        self.entries: list[FlowState] = []
+        self.failures: list[Exception] = []
+
+    def append(self, state: FlowState) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.entries.append(state)
+
+
+class Task:
+    """A task that says what the test wants."""
+
+    def __init__(self, port: int, slot: str, executor: str = "1", secret: str = SECRET) -> None:
+        self.slot = slot
+        self.session = f"session-of-{slot}-{executor}"
+        self.number = self.calls = self.revision = 0
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.lines = self.socket.makefile("rb")
+        self.say(wire.TaskHello(secret, slot, executor))
+
+    def say(self, message: wire.FromTask) -> None:
+        self.socket.sendall(wire.write(message))
+
+    def hear(self) -> Any:
+        """Read the next message; None if the driver has ended the connection."""
+        with contextlib.suppress(OSError):
+            if line := self.lines.readline():
+                return wire.read_from_driver(line)
+        return None
+
+    def ask(self, *holds: MessageQueue, wait: float = 0.0) -> Any:
+        """Send a sign of life; return the queues that are granted, or the refusal."""
+        self.number += 1
+        self.say(
+            wire.TaskAsk(
+                MemberRequest(self.session, self.number, self.revision, write_queues(holds), wait)
+            )
+        )
+        answer = self.hear()
+        if not isinstance(answer, wire.AskGranted):
+            return answer
+        self.revision = answer.answer.revision
+        return set(read_queues(answer.answer.grants))
+
+    def commit(self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "") -> Any:
+        self.send_commit(number, *ranges, folder=folder)
+        return self.hear()
+
+    def send_commit(
+        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = ""
+    ) -> None:
+        self.calls += 1
+        parts = [Range(*each) for each in ranges]
+        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, 1, 10))
+
+    def close(self) -> None:
+        self.lines.close()
+        self.socket.close()
+
+
+class Scene:
+    """A driver with two queues, and as many slots as the test has executors."""
+
+    def __init__(self, folder: Path) -> None:
+        self.journal = FakeJournal()
+        self.begins: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]] = dict
+        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}))
+        journal: Any = self.journal
+        self.server = FlowServer(
+            state, journal, SinkFolders(str(folder), "q"), GroupSource("billing", []),
+            lambda known: self.begins(known), SECRET,
+        )  # fmt: skip
+        self.server.start("127.0.0.1", 0)
+        self.epoch = 0
+        self.tasks: list[Task] = []
+
+    def publish(self, owners: Mapping[MessageQueue, str], **executors: str) -> None:
+        """Publish an assignment, with the executor of each slot."""
+        self.epoch += 1
+        slots = tuple(sorted(set(owners.values()) | executors.keys()))
+        self.server.publish(JobAssignment(self.epoch, slots, owners), executors)
+
+    def task(self, slot: str, executor: str = "1", secret: str = SECRET) -> Task:
+        found = Task(self.server.port, slot, executor, secret)
+        self.tasks.append(found)
+        return found
+
+    def begin(self) -> Task:
+        """Publish one slot with both queues, and let its task hold them."""
+        self.publish({A: "a", B: "a"}, a="1")
+        task = self.task("a")
+        assert task.ask() == {A, B}
+        assert task.ask(A, B) == {A, B}
+        return task
+
+    def begin_two(self) -> tuple[Task, Task]:
+        """Let two slots hold a queue each; the first one has both until the second one comes."""
+        self.publish({A: "a", B: "b"}, a="1", b="2")
+        first, second = self.task("a", "1"), self.task("b", "2")
+        assert first.ask() == {A, B}
+        assert second.ask() == set()
+        assert first.ask(A, B) == {A}
+        assert first.ask(A) == {A}
+        assert second.ask() == {B}
+        return first, second
+
+
+@pytest.fixture
+def scene(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Scene]:
+    """Sessions are so long that a slow machine ends none, unless a test gives their length."""
+    monkeypatch.setattr(serving, "TERMS", Terms(session=getattr(request, "param", 600.0)))
+    found = Scene(tmp_path)
+    yield found
+    for task in found.tasks:
+        task.close()
+    found.server.close()
+
+
+def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path: Path) -> None:
+    task = scene.begin()
+    written = tmp_path / "query=q/_writing/one"
+    written.mkdir(parents=True)
+    assert task.commit(1, (A, 10, 15), folder=str(written)) == wire.Settled(1, is_accepted=True)
+    (entry,) = scene.journal.entries
+    assert offsets.read_offsets(entry.offsets) == {A: 15, B: 20}
+    assert (entry.batch, [each.written for each in entry.pending]) == (0, [str(written)])
+    assert (tmp_path / "query=q/batch=0").is_dir()
+    assert scene.server.ends == {A: 15, B: 20}
+
+
+def test_who_does_not_know_the_secret_learns_nothing(scene: Scene) -> None:
+    scene.publish({A: "a", B: "a"}, a="1")
+    assert scene.task("a", secret="guessed").hear() is None  # of the test
+    stranger = scene.task("a", secret="")
+    assert stranger.hear() is None
+
+
+@pytest.mark.parametrize("line", [b"\xff\n", b"{}\n", b"[" * 5000 + b"\n", b"no end of a line"])
+def test_nonsense_ends_its_own_connection_only(scene: Scene, line: bytes) -> None:
+    task = scene.begin()
+    with socket.create_connection(("127.0.0.1", scene.server.port), timeout=60) as other:
+        other.sendall(line)
+        other.shutdown(socket.SHUT_WR)
+        assert other.recv(1) == b""
+    assert task.ask(A, B) == {A, B}
+
+
+def test_a_task_on_another_executor_is_told_to_stop(scene: Scene) -> None:
+    scene.publish({A: "a", B: "a"}, a="2")
+    assert scene.task("a", executor="1").hear() == wire.Stop()
+    assert scene.task("a", executor="2").ask() == {A, B}
+
+
+def test_a_task_whose_executor_is_replaced_is_told_to_stop(scene: Scene) -> None:
+    task = scene.begin()
+    scene.publish({A: "a", B: "a"}, a="2")
+    assert task.hear() == wire.Stop()
+
+
+def test_an_answer_that_was_lost_is_given_again_and_nothing_counts_twice(scene: Scene) -> None:
+    task = scene.begin()
+    assert task.commit(1, (A, 10, 15)).is_accepted
+    assert task.commit(1, (A, 10, 15)).is_accepted
+    assert len(scene.journal.entries) == 1
+    assert scene.server.tally.offsets == 5
+
+
+def test_a_task_that_connects_again_goes_on(scene: Scene) -> None:
+    task = scene.begin()
+    task.close()
+    again = scene.task("a")
+    again.number, again.revision = task.number, task.revision
+    assert again.ask(A, B) == {A, B}
+    assert again.commit(1, (A, 10, 15)).is_accepted
+
+
+def test_queues_of_a_task_whose_connection_has_ended_go_to_others_at_once(scene: Scene) -> None:
+    first, second = scene.begin_two()
+    first.close()
+    assert wait_for(lambda: second.ask(B), lambda it: it == {A, B}) == {A, B}
+
+
+@pytest.mark.parametrize("scene", [5.0], indirect=True)
+def test_a_silent_task_is_given_up_and_its_late_commit_is_refused(scene: Scene) -> None:
+    silent, other = scene.begin_two()
+    assert wait_for(lambda: other.ask(B), lambda it: it == {A, B}) == {A, B}
+    assert silent.commit(1, (A, 10, 15)) == wire.Settled(1, is_accepted=False)
+    assert other.commit(1, (A, 10, 12)).is_accepted
+    assert scene.server.tally.refused == 1
+    assert scene.server.ends == {A: 12, B: 20}
+
+
+def test_a_newer_task_of_a_slot_takes_over_from_an_older_one(scene: Scene) -> None:
+    older = scene.begin()
+    newer = scene.task("a")
+    newer.session = "a newer one"
+    assert newer.ask() == {A, B}
+    assert older.hear() is None
+    assert newer.commit(1, (A, 10, 15)).is_accepted
+
+
+def test_commits_wait_for_a_journal_that_fails_and_the_report_says_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "PATIENCE", Times(first_pause=0.0))
+    task = scene.begin()
+    scene.journal.failures = [OSError("the disk is full")]
+    assert task.commit(1, (A, 10, 15)).is_accepted
+    assert len(scene.journal.entries) == 1
+    assert scene.server.trouble is None
+
+
+def test_a_journal_that_another_driver_writes_ends_this_one(scene: Scene) -> None:
+    task = scene.begin()
+    scene.journal.failures = [JournalTakenError("taken")]
+    task.send_commit(1, (A, 10, 15))
+
+    def failure() -> Exception | None:
+        try:
+            scene.server.check()
+        except JournalTakenError as error:
+            return error
+        return None
+
+    assert str(wait_for(failure, lambda it: it is not None)) == "taken"
+
+
+def test_a_queue_that_stands_still_is_named_until_it_is_past_that_message(scene: Scene) -> None:
+    task = scene.begin()
+    task.say(wire.TaskTrouble(A, 12, "orders offset 12: bad", is_fatal=False))
+    assert task.commit(1, (A, 10, 12), (B, 20, 21)).is_accepted
+    assert scene.server.trouble == "orders offset 12: bad"
+    assert task.commit(2, (A, 12, 13)).is_accepted
+    assert scene.server.trouble is None
+
+
+def test_a_fatal_trouble_ends_the_job(scene: Scene) -> None:
+    task = scene.begin()
+    task.say(wire.TaskTrouble(A, 12, "messages are lost", is_fatal=True))
+    assert task.ask(A, B) == {A, B}
+    with pytest.raises(TaskFailedError, match="messages are lost"):
+        scene.server.check()
+
+
+def test_a_new_queue_is_located_once_a_broker_says_where_it_begins(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "LOCATE_AGAIN_SECONDS", 0.0)
+    answers: list[Any] = [NoBrokerError("down"), {}, {NEW: 7}]
+
+    def find(known: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return dict(found)
+
+    scene.begins = find
+    task = scene.begin()
+    task.say(wire.TaskLocate(1, NEW))
+    assert task.hear() == wire.Located(1, 7)
+    assert answers == []
+
+
+def test_the_epoch_is_adopted_when_every_queue_is_where_it_belongs(scene: Scene) -> None:
+    first, second = scene.begin_two()
+    assert scene.server.adopted_epoch == 1
+    scene.publish({A: "a", B: "a"}, a="1", b="2")
+    assert wait_for(lambda: second.ask(B), lambda it: it == set()) == set()
+    assert scene.server.adopted_epoch == 1, "the task may still hold the queue"
+    assert second.ask() == set()
+    assert first.ask(A) == {A, B}
+    assert scene.server.adopted_epoch == 2
