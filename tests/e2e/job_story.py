@@ -14,6 +14,7 @@ from sandbox.node.shop import (
     RELEASE,
     SHOP,
     TOPICS,
+    ShopGroup,
     wait_patiently,
 )
 from sandbox.statuses import Document, count_loads, count_moves, find_owners
@@ -168,6 +169,31 @@ def suspend(it: CheckedShop) -> None:
     it.apply_file("nightly.yaml")
     it.check_numbers("nightly", since)
     it.kubectl("-n", SHOP, "delete", GROUPS, "nightly", PATIENTLY)
+
+
+@step(
+    "Another group runs a job as a flow; SIGKILL of one of its executors, then of its driver",
+    "both are replaced; the flow reads each message sent meanwhile once",
+    is_checked=False,
+)
+def flow(it: CheckedShop) -> None:
+    since = it.sent  # earlier messages may be in a queue that was closed
+    it.apply_file("flow.yaml")
+    group = ShopGroup(it, "flow")
+    group.wait_until_settled()
+    it.check_numbers("flow", since)
+    slot, pod = min(group.find_executors().items())
+    it.node.faults.kill(SHOP, pod)
+    group.wait_until_replaced(slot, pod)
+    it.check_numbers("flow", since)
+    driver = group.report()["driver"]
+    it.node.faults.kill(SHOP, group.driver)
+    group.wait_for_another_driver(driver)
+    group.wait_until_settled()
+    it.check_numbers("flow", since)
+    report = group.report()
+    assert sum(report["rows"].values()) == report["offsets"], "each offset read gave a row"
+    it.kubectl("-n", SHOP, "delete", GROUPS, "flow", PATIENTLY)
 
 
 @step("`suspend: false`", "the job continues where it stopped; no queue moves")
