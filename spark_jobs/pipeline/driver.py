@@ -38,6 +38,7 @@ from spark_jobs.pipeline.facts import FactsCollector
 from spark_jobs.pipeline.failures import Failure, judge
 from spark_jobs.pipeline.fetching import Tallies, Tally
 from spark_jobs.pipeline.flow import engine
+from spark_jobs.pipeline.flow.journal import OTHER, FlowJournal
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.loop import LoopTurns
@@ -179,6 +180,8 @@ def _run_in_session(
     turns = LoopTurns(assignments, followed, slots, batches, progress, retries, group, facts)
 
     def start_query(folder: Path) -> PlanQuery:
+        if FlowJournal(spark, job.checkpoint).is_begun:
+            raise UsageError(f"this checkpoint was written by engine Flow, not by Batch: {OTHER}")
         return PlanQuery(spark, job, folder, batches.run)
 
     try:

@@ -306,6 +306,7 @@ def _begin(
     """Read the journal, or begin a new one. Return None if `stop` is set before that works."""
     for pause in PATIENCE.make_pauses():
         try:
+            journal.refuse_batches()
             state = journal.read_newest()
             if state is None:
                 ends = offsets.write_offsets(begins.find_all())

@@ -29,6 +29,11 @@ from spark_jobs.journal import Tree
 log = logging.getLogger("evenkeel.job")
 VERSION = 1
 FOLDER = "flow"
+BATCHES = "offsets"
+"""Spark's folder for the offset log of a query, at the same location."""
+OTHER = (
+    "choose another checkpoint, with which the job continues at the group's offsets at the brokers"
+)
 KEPT = 10
 """How many entries are kept, for people who want to look back."""
 
@@ -67,11 +72,23 @@ class FlowJournal:
         jvm: Any = spark._jvm
         session: Any = spark._jsparkSession
         self._jvm = jvm
-        self._folder = f"{checkpoint.rstrip('/')}/{FOLDER}"
+        self._checkpoint = checkpoint.rstrip("/")
         managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-        self._manager = managers.create(self._make_path(""), session.sessionState().newHadoopConf())
+        self._manager = managers.create(
+            self._make_path(FOLDER), session.sessionState().newHadoopConf()
+        )
         self.number = -1
         """The number of the newest entry; -1 before the first."""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a flow has used this location."""
+        return bool(self._list_numbers())
+
+    def refuse_batches(self) -> None:
+        """Raise a `UsageError` if a job with batches has used this location, and no flow."""
+        if not self.is_begun and self._manager.exists(self._make_path(BATCHES)):
+            raise UsageError(f"this checkpoint was written by engine Batch, not by Flow: {OTHER}")
 
     def read_newest(self) -> FlowState | None:
         """Read the newest entry; None if there is none."""
@@ -79,7 +96,7 @@ class FlowJournal:
         if not numbers:
             return None
         self.number = max(numbers)
-        where = f"{self._folder}/{self.number}"
+        where = f"{self._checkpoint}/{FOLDER}/{self.number}"
         try:
             found = msgspec.json.decode(self._read(self.number), type=FlowState)
         except UNREADABLE as error:
@@ -98,7 +115,7 @@ class FlowJournal:
         """Write the next entry, and remove an old one."""
         number = self.number + 1
         if number == 0:
-            self._manager.mkdirs(self._make_path(""))
+            self._manager.mkdirs(self._make_path(FOLDER))
         text = msgspec.json.encode(state)
         try:
             self._create(number, text)
@@ -108,14 +125,15 @@ class FlowJournal:
             # An earlier attempt of ours may have written it, and have failed after that.
             if self._read(number) != text:
                 raise JournalTakenError(
-                    f"{self._folder}/{number} exists already: another driver uses this checkpoint"
+                    f"{self._checkpoint}/{FOLDER}/{number} exists already: another driver uses "
+                    "this checkpoint"
                 ) from error
         self.number = number
         if number >= KEPT:
-            self._manager.delete(self._make_path(str(number - KEPT)))
+            self._manager.delete(self._make_entry_path(number - KEPT))
 
     def _create(self, number: int, text: bytes) -> None:
-        stream = self._manager.createAtomic(self._make_path(str(number)), False)
+        stream = self._manager.createAtomic(self._make_entry_path(number), False)
         try:
             stream.write(bytearray(text))
             stream.hsync()
@@ -125,19 +143,20 @@ class FlowJournal:
         stream.close()
 
     def _read(self, number: int) -> bytes:
-        stream = self._manager.open(self._make_path(str(number)))
+        stream = self._manager.open(self._make_entry_path(number))
         try:
             return bytes(stream.readAllBytes())
         finally:
             stream.close()
 
     def _list_numbers(self) -> list[int]:
-        if not self._manager.exists(self._make_path("")):
+        if not self._manager.exists(self._make_path(FOLDER)):
             return []
-        names = [each.getPath().getName() for each in self._manager.list(self._make_path(""))]
+        names = [each.getPath().getName() for each in self._manager.list(self._make_path(FOLDER))]
         return [int(name) for name in names if name.isascii() and name.isdecimal()]
 
+    def _make_entry_path(self, number: int) -> Any:
+        return self._make_path(f"{FOLDER}/{number}")
+
     def _make_path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(
-            f"{self._folder}/{name}" if name else self._folder
-        )
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._checkpoint}/{name}")

@@ -1,6 +1,7 @@
 """A job that runs as a flow: tasks that never end, and a driver that alone commits."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
 from mq_client.values import TopicConfig
 from sandbox import jars
-from sandbox.jobs import PATIENCE_SECONDS, RunningJob
+from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
 from sandbox.rocketmq import run as run_rocketmq
 from tests.real.numbers import Numbers, arrived
@@ -171,3 +172,27 @@ def test_a_job_that_a_flow_cannot_run_says_what_to_change(
         assert job.report["error"] == (
             "engine Flow cannot do transform.sql, skip yet: set engine to Batch"
         )
+
+
+def test_a_checkpoint_belongs_to_one_engine(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, topic: str
+) -> None:
+    queues = client.find_route(topic).readable
+    where = rocketmq.name_server.address
+    alone = {"spark": {**SPARK, "spark.master": "local-cluster[1,1,1024]"}}
+    with RunningJob(
+        tmp_path, client, topic, where, wanted=1, parts={**flow(tmp_path), **alone}
+    ) as job:
+        send(client, queues[0], b"0")
+        job.wait_until(lambda _: client.find_committed(job.group, queues[0]) == 1)
+        assert job.end_by(signal.SIGTERM) == DONE
+        job.parts = alone
+        job.start()
+        assert job.process.wait(PATIENCE_SECONDS) == PERMANENT, job.log
+        assert job.report["error"].startswith("this checkpoint was written by engine Flow")
+        shutil.rmtree(tmp_path / "checkpoint/flow")
+        (tmp_path / "checkpoint/offsets").mkdir(parents=True, exist_ok=True)
+        job.parts = {**flow(tmp_path), **alone}
+        job.start()
+        assert job.process.wait(PATIENCE_SECONDS) == PERMANENT, job.log
+        assert job.report["error"].startswith("this checkpoint was written by engine Batch")
