@@ -179,7 +179,10 @@ class FlowEngine:
                 self._server.check()
                 stop.wait(LOOK_SECONDS)
             self._end_tasks()
-        except (JournalTakenError, FilesMissingError, TaskFailedError) as error:
+        except JournalTakenError as error:
+            log.error("the driver ends: %s", error)
+            return exit_codes.TRY_AGAIN
+        except (FilesMissingError, TaskFailedError) as error:
             log.error("the job ends, because a retry does not help: %s", error)
             self._report(str(error))
             return exit_codes.PERMANENT

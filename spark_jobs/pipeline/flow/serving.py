@@ -418,9 +418,10 @@ class FlowServer:
         for slot in self._group.take_changed():
             if slot in self._peers:
                 self._answer(self._peers[slot])
-        counted = self._group.count_held()
-        if counted.granted_queues and not counted.leaving_queues and not counted.waiting_queues:
-            self.adopted_epoch = max(self.adopted_epoch, self._group.epoch)
+        if self.adopted_epoch < self._group.epoch:
+            counted = self._group.count_held()
+            if counted.granted_queues and not counted.leaving_queues + counted.waiting_queues:
+                self.adopted_epoch = self._group.epoch
         if self._timer is not None:
             self._timer.cancel()
         due = self._group.find_next_change()
