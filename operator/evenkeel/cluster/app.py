@@ -29,7 +29,6 @@ from evenkeel.cluster.serving.probes import serve
 from evenkeel.cluster.watch import kopf_watches
 from evenkeel.cluster.watch.resync import A_PAGE, Resync
 from evenkeel.control import metrics
-from evenkeel.errors import EvenkeelError
 from evenkeel.objects import DEFAULT_NAMESPACE, Key
 
 log = logging.getLogger("evenkeel")
@@ -147,17 +146,19 @@ async def run(options: Options) -> None:
             told = asyncio.create_task(stop.wait())
             await asyncio.wait((*watches, leading, told), return_when=asyncio.FIRST_COMPLETED)
             why = next((_explain_end(task) for task in watches if task.done()), "")
-            if why:  # log it now, because the end may hang
+            if why:
                 log.error(why)
             with end_in_time():
                 told.cancel()
                 await _cancel(leading)
+                if why:
+                    # After an error kopf may wait for ever for some of its own tasks. Nothing of
+                    # them is needed any more.
+                    os._exit(FAILED)
                 enough.set()
                 (result,) = await asyncio.gather(
                     kopf.run_tasks(watches, ignored=not_kopfs), return_exceptions=True
                 )
-            if why:
-                raise EvenkeelError(why)
             if result is not None:
                 raise result
 
