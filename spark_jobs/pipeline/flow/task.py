@@ -159,9 +159,15 @@ class TaskRows:
                 self._room.wait(ROOM_SECONDS)
 
     async def commit(self, work: Work, offset: int) -> None:
-        """Commit the rows of all queues, until those of this one are committed up to `offset`."""
+        """
+        Commit the rows of all queues, until those of this one are committed up to `offset`.
+
+        A queue may stand still at a message that follows offsets which a filter has left out. Then
+        no call has covered those offsets, and they are not committed.
+        """
         held = self._held[work.queue]
-        while held.committed < offset:
+        end = min(offset, held.handled)
+        while held.committed < end:
             work.check()
             await asyncio.shield(self._begin_commit())
 

@@ -1,0 +1,213 @@
+"""The rows of a task: kept, written and committed together, and dropped with their queue."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from follower.positions import MovedOnError, Step
+from follower.work import OverError, Work
+from mq_client.columns import SCHEMA
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow import task
+from spark_jobs.pipeline.flow.folders import SinkFolders
+from spark_jobs.pipeline.flow.rows import FileFormat
+from spark_jobs.pipeline.flow.task import CommitRefusedError, TaskRows
+from spark_jobs.planning import Range
+
+A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
+"""Messages are not needed here, so the function makes the rows from nothing."""
+NOTHING = pa.RecordBatch.from_pylist([], SCHEMA)
+
+
+class FakeLink:
+    """Accepts commits, unless it is told to refuse."""
+
+    def __init__(self) -> None:
+        self.commits: list[tuple[int, list[Range], str]] = []
+        self.refusals = 0
+        self.gate: asyncio.Event | None = None
+        self.asked = asyncio.Event()
+
+    async def commit(
+        self, session: str, number: int, ranges: Sequence[Range], folder: str, rows: int, size: int
+    ) -> bool:
+        self.asked.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.refusals:
+            self.refusals -= 1
+            return False
+        self.commits.append((number, list(ranges), folder))
+        return True
+
+
+class Scene:
+    def __init__(self, folder: Path) -> None:
+        self.link = FakeLink()
+        self.folder = folder
+        link: Any = self.link
+        self.rows = TaskRows(
+            link, None, False, SinkFolders(str(folder), "q"), FileFormat("json", {}), lambda: "s"
+        )
+        self.works: dict[MessageQueue, Work] = {}
+
+    def hold(self, queue: MessageQueue, begin: int) -> Work:
+        work = Work(queue, 1, "billing", lambda: True, stored=begin)
+        self.rows.hold(work)
+        self.works[queue] = work
+        return work
+
+    def handle(self, queue: MessageQueue, begin: int, end: int) -> None:
+        self.rows(NOTHING, Step("billing", queue, begin, end))
+        held = self.rows._held[queue]
+        row = pa.RecordBatch.from_pydict({"queue": [queue.id], "first": [begin]})
+        held.pieces[-1] = (end, [row])
+
+    def list_written(self) -> list[str]:
+        found = sorted((self.folder / "query=q/_writing").glob("*/part-0.json"))
+        return [each.read_text() for each in found]
+
+
+def test_rows_of_all_queues_are_committed_together(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a, b = it.hold(A, 10), it.hold(B, 20)
+        it.handle(A, 10, 12)
+        it.handle(B, 20, 21)
+        await asyncio.gather(it.rows.commit(a, 12), it.rows.commit(b, 21))
+        [(number, ranges, folder)] = it.link.commits
+        assert (number, ranges) == (1, [Range(A, 10, 12), Range(B, 20, 21)])
+        assert folder == str(tmp_path / "query=q/_writing/s-1")
+        assert it.list_written() == ['{"queue":0,"first":10}\n{"queue":1,"first":20}\n']
+        await it.rows.commit(a, 12)
+        assert len(it.link.commits) == 1, "nothing is new"
+
+    asyncio.run(run())
+
+
+def test_rows_that_come_while_a_commit_is_under_way_are_in_the_next_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a = it.hold(A, 10)
+        it.handle(A, 10, 12)
+        it.link.gate = asyncio.Event()
+        first = asyncio.create_task(it.rows.commit(a, 12))
+        await it.link.asked.wait()
+        it.handle(A, 12, 15)
+        second = asyncio.create_task(it.rows.commit(a, 15))
+        it.link.gate.set()
+        await asyncio.gather(first, second)
+        assert [ranges for _, ranges, _ in it.link.commits] == [
+            [Range(A, 10, 12)], [Range(A, 12, 15)],
+        ]  # fmt: skip
+
+    asyncio.run(run())
+
+
+def test_rows_of_a_queue_that_is_given_up_are_dropped_and_others_stay(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a, b = it.hold(A, 10), it.hold(B, 20)
+        it.handle(A, 10, 12)
+        it.handle(B, 20, 21)
+        a.end()
+        await it.rows.commit(b, 21)
+        assert [ranges for _, ranges, _ in it.link.commits] == [[Range(B, 20, 21)]]
+        with pytest.raises(OverError):
+            await it.rows.commit(a, 12)
+        it.hold(A, 10)
+        it.handle(A, 10, 12)
+
+    asyncio.run(run())
+
+
+def test_a_refused_commit_leaves_no_folder_and_is_made_anew(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a = it.hold(A, 10)
+        it.handle(A, 10, 12)
+        it.link.refusals = 1
+        with pytest.raises(CommitRefusedError):
+            await it.rows.commit(a, 12)
+        assert it.list_written() == []
+        await it.rows.commit(a, 12)
+        assert [number for number, _, _ in it.link.commits] == [2]
+
+    asyncio.run(run())
+
+
+def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a = it.hold(A, 10)
+        it.handle(A, 10, 12)
+        with monkeypatch.context() as full:
+            full.setattr(FileFormat, "write", lambda *_: (_ for _ in ()).throw(OSError("full")))
+            with pytest.raises(OSError, match="full"):
+                await it.rows.commit(a, 12)
+        await it.rows.commit(a, 12)
+        assert [ranges for _, ranges, _ in it.link.commits] == [[Range(A, 10, 12)]]
+
+    asyncio.run(run())
+
+
+def test_offsets_that_no_call_has_covered_are_not_committed(tmp_path: Path) -> None:
+    """A filter has left out 12 to 14, and the queue stands still at 15."""
+
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a = it.hold(A, 10)
+        it.handle(A, 10, 12)
+        await it.rows.commit(a, 15)
+        assert [ranges for _, ranges, _ in it.link.commits] == [[Range(A, 10, 12)]]
+
+    asyncio.run(run())
+
+
+def test_a_range_without_rows_is_committed_without_a_folder(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a = it.hold(A, 10)
+        it.rows(NOTHING, Step("billing", A, 10, 30))
+        await it.rows.commit(a, 30)
+        assert it.link.commits == [(1, [Range(A, 10, 30)], "")]
+
+    asyncio.run(run())
+
+
+def test_a_late_call_of_an_earlier_holding_adds_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        it.hold(A, 10)
+        it.handle(A, 10, 12)
+        it.hold(A, 12)
+        with pytest.raises(MovedOnError):
+            it.rows(NOTHING, Step("billing", A, 10, 12))
+
+    asyncio.run(run())
+
+
+def test_calls_wait_while_there_are_too_many_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        it.hold(A, 10)
+        it.handle(A, 10, 12)
+        monkeypatch.setattr(task, "MOST_BYTES", 1)
+        it.link.gate = asyncio.Event()
+        step = Step("billing", A, 12, 13)
+        waiting = threading.Thread(target=lambda: it.rows(NOTHING, step))
+        waiting.start()
+        await it.link.asked.wait()
+        assert waiting.is_alive()
+        it.link.gate.set()
+        await asyncio.to_thread(waiting.join)
+        assert it.link.commits
+
+    asyncio.run(run())
