@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from contract.following import GroupSource
 from follower import pieces
 from follower.options import Begin, FollowerOptions
+from follower.pieces import DeadLetter
 from follower.work import Work
 from mq_client import aio, errors, filters, pulling
 from mq_client.acl import Credentials
@@ -136,11 +137,14 @@ class GroupBrokers:
         flow = offsets.commit(self._client.directory, self.source.group, {work.queue: offset})
         await self._client.run(guard(work, flow))
 
-    async def bury(self, work: Work, message: StoredMessage) -> None:
+    async def bury(self, work: Work, letter: DeadLetter) -> None:
         """Store a message in the dead-letter topic."""
         topic = self._options.dead_letter or DLQ_PREFIX + self.source.group
         flow = sending.send(
-            self._client.directory, make_letter(topic, message), sending.RoundRobin(), tries=1
+            self._client.directory,
+            make_letter(topic, letter.message),
+            sending.RoundRobin(),
+            tries=1,
         )
         try:
             await self._client.run(guard(work, flow))

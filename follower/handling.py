@@ -21,12 +21,11 @@ from follower.calling import Call, Caller, InThreads, OnLoop, is_coroutine_funct
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
 from follower.pauses import make_pauses
-from follower.pieces import Piece
+from follower.pieces import DeadLetter, Piece
 from follower.positions import MovedOnError, has_positions
 from follower.processes import InProcesses
 from follower.work import Work
 from mq_client import errors
-from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
 
 log = logging.getLogger("evenkeel.follower")
@@ -37,8 +36,8 @@ A plain function or a coroutine function. It gets messages of one queue in their
 
 A handler that keeps positions gets a `Step` too.
 """
-Bury = Callable[[Work, StoredMessage], Awaitable[None]]
-"""Stores a message in the dead-letter topic."""
+Bury = Callable[[Work, DeadLetter], Awaitable[None]]
+"""Stores a message with the dead letters."""
 TellHalt = Callable[[MessageQueue, int, str], None]
 """Learns which queue stands still now, at which offset, and why."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -121,7 +120,8 @@ class Handling:
         if piece.unreadable is not None:
             where = place_of(work.queue, piece.first)
             trouble = f"{where} cannot be read: {piece.unreadable.reason}"
-            await self._give_up(work, piece.first, piece.unreadable.message, trouble, bury)
+            letter = DeadLetter(piece.unreadable.message, piece.stop, trouble)
+            await self._give_up(work, piece.first, letter, bury)
             return
         if not len(piece.messages) and not self._keeps_positions:
             return
@@ -167,11 +167,11 @@ class Handling:
         self._brake.forget(work.queue)
         where = place_of(work.queue, offset)
         trouble = f"{where}: the handler failed {failures} times, the last time: {_brief(found)}"
-        await self._give_up(work, offset, piece.read_message(), trouble, bury)
+        letter = DeadLetter(piece.read_message(), piece.stop, trouble)
+        await self._give_up(work, offset, letter, bury)
 
-    async def _give_up(
-        self, work: Work, offset: int, message: StoredMessage, trouble: str, bury: Bury
-    ) -> None:
+    async def _give_up(self, work: Work, offset: int, letter: DeadLetter, bury: Bury) -> None:
+        trouble = letter.trouble
         match self._options.on_failure:
             case OnFailure.STOP:
                 log.error(
@@ -184,17 +184,15 @@ class Handling:
                 log.error("%s; it is skipped (--on-failure skip)", trouble)
                 self._metrics.given_up.labels("skipped").inc()
             case OnFailure.DEAD_LETTER:
-                await self._bury(work, offset, message, trouble, bury)
-                log.error("%s; it is in the dead-letter topic", trouble)
+                await self._bury(work, offset, letter, bury)
+                log.error("%s; it is with the dead letters", trouble)
                 self._metrics.given_up.labels("dead-letter").inc()
 
-    async def _bury(
-        self, work: Work, offset: int, message: StoredMessage, trouble: str, bury: Bury
-    ) -> None:
-        key = (work.queue, "bury")
+    async def _bury(self, work: Work, offset: int, letter: DeadLetter, bury: Bury) -> None:
+        key, trouble = (work.queue, "bury"), letter.trouble
         for pause in make_pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
-                await bury(work, message)
+                await bury(work, letter)
             except errors.UsageError as error:
                 log.error("%s; it cannot be sent as a dead letter: %s; the queue stands still",
                           trouble, error)  # fmt: skip

@@ -48,6 +48,17 @@ class Piece:
         return replace(self.source, first=begin, stop=begin + 1).to_messages()[0]
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that was given up."""
+
+    message: StoredMessage
+    stop: int
+    """The first offset after it."""
+    trouble: str
+    """Why it was given up."""
+
+
 def cut(
     first: int,
     stop: int,

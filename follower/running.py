@@ -30,12 +30,11 @@ from follower.handling import HaltError, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError
 from follower.pauses import make_pauses
-from follower.pieces import Piece
+from follower.pieces import DeadLetter, Piece
 from follower.positions import MovedOnError
 from follower.queues import read_queues, show_queues
 from follower.work import OverError, Work
 from lb_core.errors import AllocationError
-from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
 
 log = logging.getLogger("evenkeel.follower")
@@ -64,8 +63,8 @@ class Serves(Protocol):
     async def commit(self, work: Work, offset: int) -> None:
         """Store the offset that is read next."""
 
-    async def bury(self, work: Work, message: StoredMessage) -> None:
-        """Store a message in the dead-letter topic."""
+    async def bury(self, work: Work, letter: DeadLetter) -> None:
+        """Store a message with the dead letters."""
 
     async def close(self) -> None:
         """Close all connections."""

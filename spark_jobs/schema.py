@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from mq_client import columns, properties
-from mq_client.messages import Unreadable
+from mq_client.messages import StoredMessage, Unreadable
 from mq_client.property_columns import Properties
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -56,23 +56,31 @@ def make_rows(batch: pa.RecordBatch, include_properties: bool) -> pa.RecordBatch
 
 def make_unreadable_rows(found: Sequence[Unreadable], include_properties: bool) -> pa.RecordBatch:
     """Make rows of unreadable messages; the last column has the error."""
+    errors = [(each.message, f"{each.queue} offset {each.first}: {each.reason}") for each in found]
+    return make_error_rows(errors, include_properties)
+
+
+def make_error_rows(
+    found: Sequence[tuple[StoredMessage, str]], include_properties: bool
+) -> pa.RecordBatch:
+    """Make rows of messages with errors, which are in the last column."""
     rows = [
         {
-            "topic": each.message.topic,
-            "broker_name": each.message.broker,
-            "queue_id": each.message.queue_id,
-            "queue_offset": each.first,
-            "msg_id": each.message.msg_id,
-            "keys": each.message.properties.get(properties.KEYS),
-            "tags": each.message.tags,
-            "body": each.message.body,
-            "properties": list(each.message.properties.items()),
-            "born_timestamp": _to_microseconds(each.message.born_timestamp_ms),
-            "store_timestamp": _to_microseconds(each.message.store_timestamp_ms),
-            "reconsume_times": each.message.reconsume_times,
-            ERROR_COLUMN: f"{each.queue} offset {each.first}: {each.reason}",
+            "topic": message.topic,
+            "broker_name": message.broker,
+            "queue_id": message.queue_id,
+            "queue_offset": message.queue_offset,
+            "msg_id": message.msg_id,
+            "keys": message.properties.get(properties.KEYS),
+            "tags": message.tags,
+            "body": message.body,
+            "properties": list(message.properties.items()),
+            "born_timestamp": _to_microseconds(message.born_timestamp_ms),
+            "store_timestamp": _to_microseconds(message.store_timestamp_ms),
+            "reconsume_times": message.reconsume_times,
+            ERROR_COLUMN: error,
         }
-        for each in found
+        for message, error in found
     ]
     kind = _make_arrow_schema(include_properties).append(pa.field(ERROR_COLUMN, pa.string()))
     return pa.RecordBatch.from_pylist(rows, schema=kind)

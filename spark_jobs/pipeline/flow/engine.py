@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from contract import exit_codes
 from contract.following import GroupSource
-from contract.job_file import JobFile
+from contract.job_file import JobFile, JobSink
 from contract.kinds.jobs import Mode
 from contract.report import BareReport
 from mq_client.errors import MqError, UsageError
@@ -41,11 +41,12 @@ from spark_jobs.pipeline.executors import Executor, ExecutorTask
 from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.files import FilesMissingError
+from spark_jobs.pipeline.flow import folders
 from spark_jobs.pipeline.flow.begins import QueueBegins
 from spark_jobs.pipeline.flow.folders import SinkFolders, find_local
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, JournalTakenError
 from spark_jobs.pipeline.flow.link import DriverPlace
-from spark_jobs.pipeline.flow.rows import FileFormat
+from spark_jobs.pipeline.flow.rows import FileFormat, FileSink
 from spark_jobs.pipeline.flow.serving import FlowServer, TaskFailedError
 from spark_jobs.pipeline.flow.task import FlowTask, Function
 from spark_jobs.pipeline.following import AssignmentFollower
@@ -61,12 +62,24 @@ END_SECONDS = 25.0
 
 
 @dataclass(frozen=True, slots=True)
+class SinkPlace:
+    """Where a sink of the job writes files."""
+
+    path: str
+    format: FileFormat
+
+    def open(self, query: str) -> FileSink:
+        """Make the sink for a journal with this id."""
+        return FileSink(SinkFolders(self.path, query), self.format)
+
+
+@dataclass(frozen=True, slots=True)
 class FlowPart:
     """The user's part of a flow."""
 
     function: Function | None
-    path: str
-    format: FileFormat
+    sink: SinkPlace
+    dead: SinkPlace | None
 
 
 def read_users_part(job: JobFile) -> FlowPart:
@@ -74,9 +87,8 @@ def read_users_part(job: JobFile) -> FlowPart:
     wishes = {
         "mode Scheduled": job.mode is not Mode.STREAMING,
         "transform.sql": job.transform.sql is not None,
-        "a deadLetter": job.dead_letter is not None,
+        "deadLetter.file": bool(job.dead_letter and job.dead_letter.file),
         "sink.file": job.sink.file is not None,
-        "a sink without a path": job.sink.path is None,
         "skip": job.skip != "",
     }
     if refused := [wish for wish, is_there in wishes.items() if is_there]:
@@ -87,15 +99,26 @@ def read_users_part(job: JobFile) -> FlowPart:
             f"engine Flow needs separate executors, and spark.master {master} has none: use a "
             "cluster or local-cluster, or set engine to Batch"
         )
-    assert job.sink.format is not None
-    assert job.sink.path is not None
-    find_local(job.sink.path)
-    form = FileFormat(job.sink.format, job.sink.options)
-    form.check()
     function = None
     if job.transform.file is not None:
         function = users_part.load_function(job.transform.file, "transform_batches")
-    return FlowPart(function, job.sink.path, form)
+    return FlowPart(
+        function,
+        _read_place(job.sink, "sink"),
+        _read_place(job.dead_letter, "deadLetter") if job.dead_letter else None,
+    )
+
+
+def _read_place(sink: JobSink, field: str) -> SinkPlace:
+    if sink.path is None:
+        raise UsageError(
+            f"{field} has no path, and engine Flow writes only files: set engine to Batch"
+        )
+    assert sink.format is not None
+    find_local(sink.path, field)
+    chosen = FileFormat(sink.format, sink.options)
+    chosen.check(field)
+    return SinkPlace(sink.path, chosen)
 
 
 @dataclass(slots=True)
@@ -148,14 +171,22 @@ class FlowEngine:
         self._followed = followed
         self._slots = slots
         self._group = group
-        self._folders = SinkFolders(users.path, state.query)
+        self._sink = users.sink.open(state.query)
+        self._dead = users.dead.open(state.query) if users.dead else None
         for each in state.pending:
-            self._folders.move(each)
-        self._folders.clean(())
+            folders.move(each)
+        for sink in filter(None, (self._sink, self._dead)):
+            sink.folders.clean()
         self._secret = secrets.token_hex(32)
         source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
         self._server = FlowServer(
-            state, journal, self._folders, source, begins.find_others, self._secret
+            state,
+            journal,
+            self._sink.folders,
+            self._dead.folders if self._dead else None,
+            source,
+            begins.find_others,
+            self._secret,
         )
         self._tasks: dict[str, SlotTask] = {}
         self._again: dict[str, TaskRetries] = {}
@@ -248,9 +279,7 @@ class FlowEngine:
         place = DriverPlace(
             conf.get("spark.driver.host", "127.0.0.1"), self._server.port, self._secret
         )
-        task = FlowTask(
-            place, slot, self._reading, self._folders, self._users.format, self._users.function
-        )
+        task = FlowTask(place, slot, self._reading, self._sink, self._dead, self._users.function)
         log.info("slot %s: its task begins on executor %s", slot, executor.id)
         try:
             found = executors.make_tasks(self._spark, [ExecutorTask("", executor)])

@@ -7,9 +7,7 @@ The folders of a file sink: a task writes a hidden one, and the driver moves it 
 A move is one step of the file system, so a reader sees all rows of a commit or none.
 """
 
-import contextlib
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 from mq_client.errors import UsageError
@@ -34,34 +32,31 @@ class SinkFolders:
         """Say where a folder will be seen."""
         return Pending(written, str(self._root / f"batch={batch}"))
 
-    def move(self, pending: Pending) -> None:
-        """Move a folder into its place, unless that was done before."""
-        place = Path(pending.place)
-        try:
-            Path(pending.written).rename(place)
-        except FileNotFoundError as error:
-            if not place.exists():
-                raise FilesMissingError(
-                    f"{pending.written} and {place} are both missing, though a task has written "
-                    "one of them. Does each pod have its own folder there? Use a path that the "
-                    "driver and all executors share"
-                ) from error
-
-    def clean(self, kept: Iterable[Pending]) -> None:
-        """Delete what tasks have written and no commit names. Call it before tasks begin."""
-        names = {Path(each.written).name for each in kept}
-        with contextlib.suppress(FileNotFoundError):
-            for found in (self._root / HIDDEN).iterdir():
-                if found.name not in names:
-                    shutil.rmtree(found)
+    def clean(self) -> None:
+        """Delete what no commit names: call it after the moves, and before tasks begin."""
+        shutil.rmtree(self._root / HIDDEN, ignore_errors=True)
 
 
-def find_local(path: str) -> Path:
-    """Return the folder of a sink's path, or raise a `UsageError`."""
+def move(pending: Pending) -> None:
+    """Move a folder into its place, unless that was done before."""
+    place = Path(pending.place)
+    try:
+        Path(pending.written).rename(place)
+    except FileNotFoundError as error:
+        if not place.exists():
+            raise FilesMissingError(
+                f"{pending.written} and {place} are both missing, though a task has written one "
+                "of them. Does each pod have its own folder there? Use a path that the driver and "
+                "all executors share"
+            ) from error
+
+
+def find_local(path: str, field: str = "sink") -> Path:
+    """Return the folder of a sink's path, or raise a `UsageError` that names the field."""
     plain = path.removeprefix("file:") if path.startswith("file:/") else path
     if not plain.startswith("/"):
         raise UsageError(
-            f"sink.path {path}: engine Flow writes to a folder that all pods share, such as "
+            f"{field}.path {path}: engine Flow writes to a folder that all pods share, such as "
             "/data/rows; for other file systems set engine to Batch"
         )
     return Path("/", plain.lstrip("/"))

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -19,7 +19,6 @@ from follower.pauses import make_pauses
 from follower.queues import write_queues
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow import wire
-from spark_jobs.planning import Range
 
 log = logging.getLogger("evenkeel.job")
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
@@ -103,15 +102,9 @@ class DriverLink:
         """Ask where reading a queue begins."""
         return await self._call(lambda call: wire.TaskLocate(call, queue))
 
-    async def commit(
-        self, session: str, number: int, ranges: Sequence[Range], folder: str, rows: int, size: int
-    ) -> bool:
-        """Commit ranges whose rows are in the folder; return whether the driver accepts it."""
-        return bool(
-            await self._call(
-                lambda call: wire.TaskCommit(call, session, number, ranges, folder, rows, size)
-            )
-        )
+    async def commit(self, make: Callable[[int], wire.TaskCommit]) -> bool:
+        """Send the commit that `make` makes for a call; return whether the driver accepts it."""
+        return bool(await self._call(make))
 
     def report(
         self, queue: MessageQueue, offset: int, text: str, *, is_fatal: bool = False

@@ -7,20 +7,33 @@ its rows go, and those of other queues stay.
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from mq_client.errors import UsageError
+from spark_jobs.pipeline.flow.folders import SinkFolders
+from spark_jobs.schema import ERROR_COLUMN
 
 SUCCESS = "_SUCCESS"
 """The empty file with which Spark too marks a complete folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandledPiece:
+    """The rows of one call of the function, or of one message that was given up."""
+
+    stop: int
+    """The offset at which its range stops."""
+    rows: Sequence[pa.RecordBatch]
+    dead: Sequence[pa.RecordBatch]
 
 
 @dataclass(slots=True, eq=False)
@@ -33,33 +46,41 @@ class HeldRows:
     """The journal has everything below this offset."""
     handled: int = -1
     """The user's function has done everything below this offset."""
-    pieces: list[tuple[int, Sequence[pa.RecordBatch]]] = field(default_factory=list)
-    """The rows of each call of the function, with the offset at which the call's range stops."""
+    pieces: list[HandledPiece] = field(default_factory=list)
+    """What has been handled and not committed, in the order of the offsets."""
 
     def __post_init__(self) -> None:
         """Begin without rows."""
         self.handled = self.committed
 
-    def add(self, begin: int, stop: int, rows: Sequence[pa.RecordBatch]) -> bool:
+    def add(
+        self, begin: int, stop: int, rows: Sequence[pa.RecordBatch],
+        dead: Sequence[pa.RecordBatch] = (),
+    ) -> bool:  # fmt: skip
         """Add the rows of a range. Return False, and add nothing, unless it begins at the end."""
         if begin != self.handled:
             return False
-        self.pieces.append((stop, rows))
+        self.pieces.append(HandledPiece(stop, rows, dead))
         self.handled = stop
         return True
 
     @property
     def bytes(self) -> int:
         """The size of the rows that are not committed."""
-        return sum(batch.nbytes for batch in self.list_batches())
+        batches = [*self.list_batches(), *self.list_dead()]
+        return sum(batch.nbytes for batch in batches)
 
     def list_batches(self) -> list[pa.RecordBatch]:
         """List all rows that are not committed."""
-        return [batch for _, rows in self.pieces for batch in rows if batch.num_rows]
+        return [batch for piece in self.pieces for batch in piece.rows if batch.num_rows]
+
+    def list_dead(self) -> list[pa.RecordBatch]:
+        """List all dead letters that are not committed."""
+        return [batch for piece in self.pieces for batch in piece.dead if batch.num_rows]
 
     def commit(self, stop: int) -> None:
         """Forget the rows below this offset."""
-        self.pieces = [piece for piece in self.pieces if piece[0] > stop]
+        self.pieces = [piece for piece in self.pieces if piece.stop > stop]
         self.committed = stop
 
 
@@ -70,16 +91,16 @@ class FileFormat:
     name: str
     options: Mapping[str, str]
 
-    def check(self) -> None:
-        """Raise a `UsageError` if a flow cannot write this."""
+    def check(self, field: str) -> None:
+        """Raise a `UsageError` that names the field if a flow cannot write this."""
         if self.name not in _WRITERS:
             raise UsageError(
-                f"sink.format {self.name}: engine Flow writes {', '.join(sorted(_WRITERS))}; for "
-                "other formats set engine to Batch"
+                f"{field}.format {self.name}: engine Flow writes {', '.join(sorted(_WRITERS))}; "
+                "for other formats set engine to Batch"
             )
         if self.options:
             raise UsageError(
-                f"sink.options: engine Flow has no options for {self.name}; set engine to Batch"
+                f"{field}.options: engine Flow has no options for {self.name}; set engine to Batch"
             )
 
     def write(self, folder: Path, batches: Sequence[pa.RecordBatch]) -> None:
@@ -91,6 +112,36 @@ class FileFormat:
         (folder / SUCCESS).touch()
         for each in (file, folder):
             _sync(each)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSink:
+    """Where rows go, and in which format."""
+
+    folders: SinkFolders
+    format: FileFormat
+
+    def write(self, session: str, number: int, batches: Sequence[pa.RecordBatch]) -> str:
+        """Write the hidden folder of a commit, and return it; empty if there are no rows."""
+        if not batches:
+            return ""
+        folder = self.folders.name_hidden(session, number)
+        self.format.write(folder, batches)
+        return str(folder)
+
+
+def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
+    """Divide rows into good ones, without the column of the error, and those with an error."""
+    good: list[pa.RecordBatch] = []
+    bad: list[pa.RecordBatch] = []
+    for batch in batches:
+        if ERROR_COLUMN not in batch.schema.names:
+            good.append(batch)
+            continue
+        is_good = pc.is_null(batch[ERROR_COLUMN])
+        good.append(batch.filter(is_good).drop_columns([ERROR_COLUMN]))
+        bad.append(batch.filter(pc.invert(is_good)))
+    return good, [batch for batch in bad if batch.num_rows]
 
 
 def _sync(path: Path) -> None:

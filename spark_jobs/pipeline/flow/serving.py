@@ -39,7 +39,7 @@ from mq_client.errors import MqError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
-from spark_jobs.pipeline.flow import wire
+from spark_jobs.pipeline.flow import folders, wire
 from spark_jobs.pipeline.flow.commits import Commits
 from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, Pending
@@ -97,7 +97,8 @@ class FlowServer:
         self,
         state: FlowState,
         journal: FlowJournal,
-        folders: SinkFolders,
+        rows: SinkFolders,
+        dead: SinkFolders | None,
         source: GroupSource,
         find_begins: FindBegins,
         secret: str,
@@ -109,7 +110,8 @@ class FlowServer:
         self._closing = asyncio.Event()
         self._state = state
         self._journal = journal
-        self._folders = folders
+        self._rows = rows
+        self._dead = dead
         self._source = source
         self._find_begins = find_begins
         self._secret = secret
@@ -120,8 +122,8 @@ class FlowServer:
         self._expected: dict[str, str] = {}
         """By slot: the executor whose task may be its member."""
         self._peers: dict[str, Peer] = {}
-        self._accepted: list[tuple[str, wire.TaskCommit, Pending | None]] = []
-        """Commits that wait for the next entry of the journal, with their slots."""
+        self._accepted: list[tuple[str, wire.TaskCommit, list[Pending]]] = []
+        """Commits that wait for the next entry of the journal: slot, commit, and its folders."""
         self._unsettled: dict[str, int] = {}
         """By session: the call whose commit was accepted and is not in the journal yet."""
         self._has_accepted = asyncio.Event()
@@ -329,13 +331,17 @@ class FlowServer:
             log.warning("slot %s: a commit is refused: its task had been given up", peer.slot)
             peer.send(wire.Settled(asked.call, is_accepted=False))
             return
-        pending = None
-        if asked.folder:
-            self._batch += 1
-            pending = self._folders.plan_move(asked.folder, self._batch)
         self._unsettled[asked.session] = asked.call
-        self._accepted.append((peer.slot, asked, pending))
+        self._accepted.append((peer.slot, asked, self._plan_moves(asked)))
         self._has_accepted.set()
+
+    def _plan_moves(self, asked: wire.TaskCommit) -> list[Pending]:
+        """Say where the folders of a commit will be seen. Both have the same number."""
+        found = [(self._rows, asked.folder)]
+        if self._dead is not None:
+            found.append((self._dead, asked.dead_folder))
+        self._batch += any(folder for _, folder in found)
+        return [where.plan_move(folder, self._batch) for where, folder in found if folder]
 
     async def _keep_committing(self) -> None:
         """Write accepted commits to the journal, move their folders, and answer their tasks."""
@@ -343,7 +349,7 @@ class FlowServer:
             await self._has_accepted.wait()
             self._has_accepted.clear()
             group, self._accepted = self._accepted, []
-            moves = [pending for _, _, pending in group if pending is not None]
+            moves = [each for _, _, pending in group for each in pending]
             ends = dict(self._commits.ends)
             state = FlowState(
                 self._state.query, self._state.group, self.adopted_epoch, self._batch,
@@ -374,7 +380,7 @@ class FlowServer:
     def _write(self, state: FlowState) -> None:
         self._journal.append(state)
         for each in state.pending:
-            self._folders.move(each)
+            folders.move(each)
 
     def _count(self, slot: str, asked: wire.TaskCommit) -> None:
         tally = self.tally

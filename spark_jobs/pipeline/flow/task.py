@@ -21,7 +21,8 @@ from follower.brokers import GroupBrokers
 from follower.core import CommitPace
 from follower.handling import Handling
 from follower.metrics import Metrics
-from follower.options import FollowerOptions
+from follower.options import FollowerOptions, OnFailure
+from follower.pieces import DeadLetter
 from follower.positions import MovedOnError, Step
 from follower.running import Running
 from follower.work import Work
@@ -30,9 +31,9 @@ from mq_client.values import MessageQueue
 from spark_jobs import schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.fetching import find_own_executor
-from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
-from spark_jobs.pipeline.flow.rows import FileFormat, HeldRows
+from spark_jobs.pipeline.flow.rows import FileSink, HeldRows, divide
+from spark_jobs.pipeline.flow.wire import TaskCommit
 from spark_jobs.planning import Range
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -47,6 +48,10 @@ ATTEMPTS = 3
 ROOM_SECONDS = 0.5
 
 
+class NoDeadLetterError(Exception):
+    """The function has found a row wrong, and there is no place for it."""
+
+
 class CommitRefusedError(Exception):
     """The driver has given this task up, or a queue of the commit is no longer held."""
 
@@ -58,7 +63,8 @@ class Cut:
     queue: MessageQueue
     held: HeldRows
     stop: int
-    batches: Sequence[pa.RecordBatch]
+    rows: Sequence[pa.RecordBatch]
+    dead: Sequence[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,9 @@ class FlowTask:
     place: DriverPlace
     slot: str
     reading: Reading
-    folders: SinkFolders
-    format: FileFormat
+    sink: FileSink
+    dead: FileSink | None
+    """Where dead letters go; None: a message that was given up lets its queue stand still."""
     function: Function | None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -85,11 +92,12 @@ class FlowTask:
         reading = self.reading
         link = DriverLink(self.place, self.slot, find_own_executor(), lambda: running.stop())
         rows = TaskRows(
-            link, self.function, reading.include_properties, self.folders, self.format,
+            link, self.function, reading.include_properties, self.sink, self.dead,
             lambda: running.session,
         )  # fmt: skip
         options = FollowerOptions(
             batch=MOST_ROWS, arrow=True, threads=THREADS, attempts=ATTEMPTS,
+            on_failure=OnFailure.DEAD_LETTER if self.dead else OnFailure.STOP,
             memory_bytes=reading.cluster.fetch_bytes,
         )  # fmt: skip
         metrics = Metrics()
@@ -117,14 +125,14 @@ class TaskRows:
 
     def __init__(
         self, link: DriverLink, function: Function | None, includes_properties: bool,
-        folders: SinkFolders, file_format: FileFormat, session: Callable[[], str],
+        sink: FileSink, dead: FileSink | None, session: Callable[[], str],
     ) -> None:  # fmt: skip
         """Hold nothing yet. `session` returns the id of the task's session now."""
         self._link = link
         self._function = function
         self._includes_properties = includes_properties
-        self._folders = folders
-        self._format = file_format
+        self._sink = sink
+        self._dead = dead
         self._session = session
         self._loop = asyncio.get_running_loop()
         self._held: dict[MessageQueue, HeldRows] = {}
@@ -150,13 +158,26 @@ class TaskRows:
             rows = [schema.make_rows(messages, self._includes_properties)]
         if rows and self._function is not None:
             rows = list(self._function(iter(rows)))
+        rows, dead = divide(rows)
+        if dead and self._dead is None:
+            raise NoDeadLetterError(
+                f"the function sets {schema.ERROR_COLUMN}, and the job has no deadLetter"
+            )
         with self._room:
             held = self._held[step.queue]
-            if step.begin is None or not held.add(step.begin, step.end, rows):
+            if step.begin is None or not held.add(step.begin, step.end, rows, dead):
                 raise MovedOnError(f"{step.queue} is handled up to offset {held.handled} already")
             while sum(each.bytes for each in self._list_live()) > MOST_BYTES:
                 self._loop.call_soon_threadsafe(self._begin_commit)
                 self._room.wait(ROOM_SECONDS)
+
+    def bury(self, work: Work, letter: DeadLetter) -> None:
+        """Keep a message that was given up as a dead letter, and handle the queue behind it."""
+        row = schema.make_error_rows([(letter.message, letter.trouble)], self._includes_properties)
+        with self._room:
+            held = self._held[work.queue]
+            held.add(held.handled, letter.stop, (), [row])
+        work.stored = letter.stop
 
     async def commit(self, work: Work, offset: int) -> None:
         """
@@ -179,25 +200,31 @@ class TaskRows:
 
     async def _commit(self) -> None:
         with self._room:
-            cuts = [Cut(queue, each, each.handled, each.list_batches())
+            cuts = [Cut(queue, each, each.handled, each.list_batches(), each.list_dead())
                     for queue, each in self._held.items()
                     if each.is_live() and each.handled > each.committed]  # fmt: skip
         if not cuts:
             return
-        batches = [batch for cut in cuts for batch in cut.batches]
+        rows = [batch for cut in cuts for batch in cut.rows]
+        dead = [batch for cut in cuts for batch in cut.dead]
         session = self._session()
         self._number += 1
-        folder = self._folders.name_hidden(session, self._number)
-        if batches:
-            await asyncio.to_thread(self._format.write, folder, batches)
-        is_accepted = await self._link.commit(
-            session, self._number,
+        number, ranges = (
+            self._number,
             [Range(cut.queue, cut.held.committed, cut.stop) for cut in cuts],
-            str(folder) if batches else "",
-            sum(batch.num_rows for batch in batches), sum(batch.nbytes for batch in batches),
-        )  # fmt: skip
+        )
+        folder = await asyncio.to_thread(self._sink.write, session, number, rows)
+        dead_folder = ""
+        if self._dead is not None:
+            dead_folder = await asyncio.to_thread(self._dead.write, session, number, dead)
+        count = sum(batch.num_rows for batch in (*rows, *dead))
+        size = sum(batch.nbytes for batch in (*rows, *dead))
+        is_accepted = await self._link.commit(
+            lambda call: TaskCommit(call, session, number, ranges, folder, dead_folder, count, size)
+        )
         if not is_accepted:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            for each in filter(None, (folder, dead_folder)):
+                await asyncio.to_thread(shutil.rmtree, each, ignore_errors=True)
             raise CommitRefusedError("the driver refuses the commit")
         with self._room:
             for cut in cuts:
@@ -239,6 +266,10 @@ class FlowBrokers(GroupBrokers):
         except OffsetGoneError as error:
             self._link.report(error.queue, error.asked, str(error), is_fatal=True)
             raise
+
+    async def bury(self, work: Work, letter: DeadLetter) -> None:
+        """Keep a message as a dead letter."""
+        self._rows.bury(work, letter)
 
     async def commit(self, work: Work, offset: int) -> None:
         """Commit to the driver."""

@@ -47,6 +47,8 @@ class TaskCommit(msgspec.Struct, frozen=True, tag=True):
     ranges: Sequence[Range]
     folder: str
     """Empty if there are no rows."""
+    dead_folder: str
+    """The same for dead letters."""
     rows: int
     bytes: int
 

@@ -11,7 +11,7 @@ import pytest
 from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
 from mq_client.values import TopicConfig
-from sandbox import jars
+from sandbox import jars, sinks
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
 from sandbox.rocketmq import run as run_rocketmq
@@ -99,7 +99,24 @@ def test_a_flow_loses_nothing_and_doubles_nothing_whatever_comes_and_goes(
     assert arrived(tmp_path / "rows") == dict.fromkeys(range(numbers.sent), 1)
 
 
-def test_a_message_that_the_function_refuses_holds_up_its_own_queue_only(
+def list_errors(folder: Path) -> list[str]:
+    """List the errors of all dead letters."""
+    files = sinks.list_finished(folder)
+    return sorted(row["_error"] for file in files for row in sinks.read_batch(file)[1])
+
+
+REFUSING = USERS.replace(
+    "        names =",
+    """        bodies = batch["body"].to_pylist()
+        if b"7" in bodies:
+            raise ValueError("a 7")
+        names =""",
+).replace(
+    "**columns,", '**columns, "_error": ["odd" if each == b"41" else None for each in bodies],'
+)
+
+
+def test_a_message_that_the_function_refuses_holds_up_its_own_queue_or_is_a_dead_letter(
     rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
 ) -> None:
     topic = unique_name
@@ -107,32 +124,28 @@ def test_a_message_that_the_function_refuses_holds_up_its_own_queue_only(
     where = rocketmq.name_server.address
     held, *others = client.find_route(topic).readable
     parts = flow(tmp_path)
-    check = "        if b'7' in batch['body'].to_pylist():\n            raise ValueError('a 7')\n"
-    names = "        names ="
-    (tmp_path / "users.py").write_text(USERS.replace(names, check + names))
+    (tmp_path / "users.py").write_text(REFUSING)
     for number in range(40):
         send(client, held if number in (3, 7, 8) else others[number % 3], b"%d" % number)
-    fine = set(range(40)) - {7, 8}
 
     def until_arrived(numbers: set[int]) -> None:
         job.wait_until(lambda _: arrived(tmp_path / "rows") == dict.fromkeys(numbers, 1))
 
+    trouble = f"{held} offset 1: the handler failed 3 times, the last time: ValueError: a 7"
     with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
-        until_arrived(fine)
-        job.wait_until(
-            lambda it: (
-                f"{held} offset 1: the handler failed 3 times, the last time: ValueError: a 7"
-                in (it["error"] or "")
-            )
-        )
+        until_arrived(set(range(40)) - {7, 8})
+        job.wait_until(lambda it: trouble in (it["error"] or ""))
         send(client, others[0], b"40")
-        until_arrived(fine | {40})
+        until_arrived(set(range(41)) - {7, 8})
         assert job.end_by(signal.SIGTERM) == DONE
-        (tmp_path / "users.py").write_text(USERS)
+        job.parts["deadLetter"] = {"format": "json", "path": str(tmp_path / "dead")}
         job.start()
-        until_arrived(set(range(41)))
+        send(client, others[0], b"41")
+        until_arrived(set(range(41)) - {7})
+        job.wait_until(lambda _: list_errors(tmp_path / "dead") == sorted(["odd", trouble]))
         assert job.end_by(signal.SIGTERM) == DONE
-    assert arrived(tmp_path / "rows") == dict.fromkeys(range(41), 1)
+    assert arrived(tmp_path / "rows") == dict.fromkeys(set(range(41)) - {7}, 1)
+    assert list_errors(tmp_path / "dead") == sorted(["odd", trouble])
 
 
 def test_lost_messages_end_the_job_and_name_the_queue(tmp_path: Path, unique_name: str) -> None:

@@ -13,7 +13,7 @@ from follower import handling
 from follower.handling import HaltError, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
-from follower.pieces import Piece
+from follower.pieces import DeadLetter, Piece
 from follower.work import OverError, Work
 from mq_client import errors
 from mq_client.messages import StoredMessage, Unreadable
@@ -55,8 +55,8 @@ class Scene:
         if self.bad.intersection(offsets):
             raise ValueError("bad order")
 
-    async def bury(self, _: Work, message: StoredMessage) -> None:
-        self.buried.append(message.queue_offset)
+    async def bury(self, _: Work, letter: DeadLetter) -> None:
+        self.buried.append(letter.message.queue_offset)
 
     async def give(self, to_handle: Piece, holding: Work | None = None) -> None:
         await self.handling.handle(holding or work(), to_handle, self.bury)
@@ -114,10 +114,10 @@ def test_a_dead_letter_is_sent_until_it_is_stored() -> None:
     scene.bad = {6}
     failures = [errors.DeadlineError("no answer"), errors.NoBrokerError("no broker")]
 
-    async def bury(_: Work, message: StoredMessage) -> None:
+    async def bury(_: Work, letter: DeadLetter) -> None:
         if failures:
             raise failures.pop()
-        scene.buried.append(message.queue_offset)
+        scene.buried.append(letter.message.queue_offset)
 
     run(scene.handling.handle(work(), piece(6), bury))
     assert scene.buried == [6]

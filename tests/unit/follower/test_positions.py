@@ -15,7 +15,7 @@ import pytest
 from follower.handling import Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions, OnFailure
-from follower.pieces import Piece
+from follower.pieces import DeadLetter, Piece
 from follower.positions import (
     MovedOnError,
     RolledBackError,
@@ -198,8 +198,8 @@ class Follower:
         await self.handling.handle(self.work, Piece(first, stop, messages(first, stop)), bury)
 
 
-async def bury(_: Work, message: StoredMessage) -> None:
-    raise AssertionError(f"nothing is buried here: {message}")
+async def bury(_: Work, letter: DeadLetter) -> None:
+    raise AssertionError(f"nothing is buried here: {letter}")
 
 
 def test_a_follower_begins_where_the_database_is_and_moves_it_on(database: Database) -> None:

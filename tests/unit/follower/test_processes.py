@@ -16,7 +16,7 @@ from follower.handling import HaltError, Handling
 from follower.importing import import_handler
 from follower.metrics import Metrics
 from follower.options import FollowerOptions
-from follower.pieces import Piece, cut
+from follower.pieces import DeadLetter, Piece, cut
 from follower.positions import MovedOnError
 from follower.processes import HandlerProcess, HandlerProcessError
 from follower.work import Work
@@ -102,8 +102,8 @@ def work(number: int = 3) -> Work:
     return Work(MessageQueue("orders", "broker-a", number), 1, "billing", lambda: True)
 
 
-async def bury(_: Work, message: StoredMessage) -> None:
-    raise AssertionError(f"nothing is buried here: {message}")
+async def bury(_: Work, letter: DeadLetter) -> None:
+    raise AssertionError(f"nothing is buried here: {letter}")
 
 
 def play(

@@ -27,7 +27,7 @@ from follower.asks import NoAnswerError, RefusedError
 from follower.handling import Handler, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions
-from follower.pieces import cut
+from follower.pieces import DeadLetter, cut
 from follower.positions import MovedOnError, Step
 from follower.queues import write_queues
 from follower.running import Running
@@ -119,8 +119,8 @@ class Brokers:
         self._refuse_if_away(work)
         self.commits[work.queue].append(offset)
 
-    async def bury(self, work: Work, message: StoredMessage) -> None:
-        raise AssertionError(f"no message of these stories is given up: {message}")
+    async def bury(self, work: Work, letter: DeadLetter) -> None:
+        raise AssertionError(f"no message of these stories is given up: {letter}")
 
     async def close(self) -> None:
         self.is_closed = True

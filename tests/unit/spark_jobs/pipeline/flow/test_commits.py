@@ -18,7 +18,7 @@ def session(name: str, *held: MessageQueue) -> Session[MessageQueue]:
 
 
 def asked(name: str, number: int, *ranges: tuple[MessageQueue, int, int]) -> TaskCommit:
-    return TaskCommit(1, name, number, [Range(*each) for each in ranges], "", 0, 0)
+    return TaskCommit(1, name, number, [Range(*each) for each in ranges], "", "", 0, 0)
 
 
 def test_commits_of_a_queue_lie_one_behind_the_other() -> None:

@@ -30,8 +30,10 @@ def read(**changed: Any) -> engine.FlowPart:
     [
         ({"mode": "Scheduled"}, "mode Scheduled"),
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
-        ({"deadLetter": {"format": "json", "path": "/bad"}}, "a deadLetter"),
-        ({"sink": {"file": "sink.py"}}, "sink.file, a sink without a path"),
+        ({"deadLetter": {"file": "sink.py"}}, "deadLetter.file"),
+        ({"deadLetter": {"format": "orc", "path": "/bad"}}, "deadLetter.format orc"),
+        ({"sink": {"file": "sink.py"}}, "sink.file"),
+        ({"sink": {"format": "console"}}, "sink has no path"),
         ({"skip": "today"}, "skip"),
         ({"sink": {"format": "delta", "path": "/rows"}}, "sink.format delta"),
         ({"sink": {"format": "json", "path": "s3a://rows"}}, "sink.path s3a://rows"),
@@ -46,7 +48,8 @@ def test_what_a_flow_cannot_do_is_named_with_what_can(changed: dict[str, Any], n
 
 def test_a_job_without_a_function_writes_the_rows_as_they_are() -> None:
     found = read(spark={"spark.master": "local-cluster[2,1,1024]"})
-    assert (found.function, found.path, found.format.name) == (None, "/rows", "json")
+    assert (found.function, found.sink.path, found.sink.format.name) == (None, "/rows", "json")
+    assert found.dead is None
 
 
 def test_a_file_for_batches_has_no_function_for_a_flow(tmp_path: Path) -> None:

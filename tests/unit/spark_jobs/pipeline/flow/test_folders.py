@@ -6,7 +6,7 @@ import pytest
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.files import FilesMissingError
-from spark_jobs.pipeline.flow.folders import SinkFolders, find_local
+from spark_jobs.pipeline.flow.folders import SinkFolders, find_local, move
 
 
 def write(folders: SinkFolders, number: int) -> Path:
@@ -20,22 +20,24 @@ def test_a_folder_is_seen_once_it_is_moved_and_a_move_may_be_repeated(tmp_path: 
     folders = SinkFolders(str(tmp_path), "q")
     pending = folders.plan_move(str(write(folders, 1)), 7)
     assert not (tmp_path / "query=q/batch=7").exists()
-    folders.move(pending)
-    folders.move(pending)
+    move(pending)
+    move(pending)
     assert (tmp_path / "query=q/batch=7/part-0.json").read_text() == "1"
 
 
 def test_a_folder_that_nobody_has_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     folders = SinkFolders(str(tmp_path), "q")
     with pytest.raises(FilesMissingError, match="driver and all executors share"):
-        folders.move(folders.plan_move(str(folders.name_hidden("session", 1)), 7))
+        move(folders.plan_move(str(folders.name_hidden("session", 1)), 7))
 
 
 def test_what_no_commit_names_is_deleted(tmp_path: Path) -> None:
     folders = SinkFolders(str(tmp_path), "q")
-    kept, left = write(folders, 1), write(folders, 2)
-    folders.clean([folders.plan_move(str(kept), 7)])
-    assert (kept.exists(), left.exists()) == (True, False)
+    move(folders.plan_move(str(write(folders, 1)), 7))
+    left = write(folders, 2)
+    folders.clean()
+    folders.clean()
+    assert (left.exists(), (tmp_path / "query=q/batch=7").exists()) == (False, True)
 
 
 @pytest.mark.parametrize("path", ["s3a://bucket/rows", "hdfs://host/rows", "rows"])

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from mq_client.errors import UsageError
-from spark_jobs.pipeline.flow.rows import FileFormat, HeldRows
+from spark_jobs.pipeline.flow.rows import FileFormat, HeldRows, divide
 
 
 def batch(*numbers: int) -> pa.RecordBatch:
@@ -71,4 +71,11 @@ def test_a_folder_of_an_attempt_that_failed_is_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "options"), [("orc", {}), ("json", {"compression": "gzip"})])
 def test_what_a_flow_cannot_write_is_said_at_the_start(name: str, options: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="set engine to Batch"):
-        FileFormat(name, options).check()
+        FileFormat(name, options).check("sink")
+
+
+def test_rows_with_an_error_are_divided_from_the_others() -> None:
+    mixed = pa.RecordBatch.from_pydict({"n": [1, 2, 3], "_error": [None, "bad", None]})
+    good, bad = divide([mixed, batch(4)])
+    assert [each.to_pydict() for each in good] == [{"n": [1, 3]}, {"number": [4]}]
+    assert [each.to_pydict() for each in bad] == [{"n": [2], "_error": ["bad"]}]

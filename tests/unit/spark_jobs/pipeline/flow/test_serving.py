@@ -78,16 +78,18 @@ class Task:
         self.revision = answer.answer.revision
         return set(read_queues(answer.answer.grants))
 
-    def commit(self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "") -> Any:
-        self.send_commit(number, *ranges, folder=folder)
+    def commit(
+        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "", dead: str = ""
+    ) -> Any:
+        self.send_commit(number, *ranges, folder=folder, dead=dead)
         return self.hear()
 
     def send_commit(
-        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = ""
+        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "", dead: str = ""
     ) -> None:
         self.calls += 1
         parts = [Range(*each) for each in ranges]
-        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, 1, 10))
+        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, dead, 1, 10))
 
     def close(self) -> None:
         self.lines.close()
@@ -103,8 +105,8 @@ class Scene:
         state = FlowState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}))
         journal: Any = self.journal
         self.server = FlowServer(
-            state, journal, SinkFolders(str(folder), "q"), GroupSource("billing", []),
-            lambda known: self.begins(known), SECRET,
+            state, journal, SinkFolders(str(folder), "q"), SinkFolders(str(folder / "dead"), "q"),
+            GroupSource("billing", []), lambda known: self.begins(known), SECRET,
         )  # fmt: skip
         self.server.start("127.0.0.1", 0)
         self.epoch = 0
@@ -164,6 +166,19 @@ def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path
     assert (entry.batch, [each.written for each in entry.pending]) == (0, [str(written)])
     assert (tmp_path / "query=q/batch=0").is_dir()
     assert scene.server.ends == {A: 15, B: 20}
+
+
+def test_rows_and_dead_letters_of_a_commit_have_the_same_number(
+    scene: Scene, tmp_path: Path
+) -> None:
+    task = scene.begin()
+    written, dead = tmp_path / "query=q/_writing/one", tmp_path / "dead/query=q/_writing/one"
+    written.mkdir(parents=True)
+    dead.mkdir(parents=True)
+    assert task.commit(1, (A, 10, 12)).is_accepted, "nothing to see, so it has no number"
+    assert task.commit(2, (A, 12, 15), folder=str(written), dead=str(dead)).is_accepted
+    assert (tmp_path / "query=q/batch=0").is_dir()
+    assert (tmp_path / "dead/query=q/batch=0").is_dir()
 
 
 def test_who_does_not_know_the_secret_learns_nothing(scene: Scene) -> None:

@@ -1,27 +1,35 @@
 """The rows of a task: kept, written and committed together, and dropped with their queue."""
 
 import asyncio
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from follower.pieces import DeadLetter
 from follower.positions import MovedOnError, Step
 from follower.work import OverError, Work
 from mq_client.columns import SCHEMA
+from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow import task
 from spark_jobs.pipeline.flow.folders import SinkFolders
-from spark_jobs.pipeline.flow.rows import FileFormat
+from spark_jobs.pipeline.flow.rows import FileFormat, FileSink, HandledPiece
 from spark_jobs.pipeline.flow.task import CommitRefusedError, TaskRows
+from spark_jobs.pipeline.flow.wire import TaskCommit
 from spark_jobs.planning import Range
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 """Messages are not needed here, so the function makes the rows from nothing."""
 NOTHING = pa.RecordBatch.from_pylist([], SCHEMA)
+
+
+def make_sink(folder: Path) -> FileSink:
+    return FileSink(SinkFolders(str(folder), "q"), FileFormat("json", {}))
 
 
 class FakeLink:
@@ -33,16 +41,15 @@ class FakeLink:
         self.gate: asyncio.Event | None = None
         self.asked = asyncio.Event()
 
-    async def commit(
-        self, session: str, number: int, ranges: Sequence[Range], folder: str, rows: int, size: int
-    ) -> bool:
+    async def commit(self, make: Callable[[int], TaskCommit]) -> bool:
+        found = make(1)
         self.asked.set()
         if self.gate is not None:
             await self.gate.wait()
         if self.refusals:
             self.refusals -= 1
             return False
-        self.commits.append((number, list(ranges), folder))
+        self.commits.append((found.number, list(found.ranges), found.folder))
         return True
 
 
@@ -52,7 +59,7 @@ class Scene:
         self.folder = folder
         link: Any = self.link
         self.rows = TaskRows(
-            link, None, False, SinkFolders(str(folder), "q"), FileFormat("json", {}), lambda: "s"
+            link, None, False, make_sink(folder), make_sink(folder / "dead"), lambda: "s"
         )
         self.works: dict[MessageQueue, Work] = {}
 
@@ -66,7 +73,7 @@ class Scene:
         self.rows(NOTHING, Step("billing", queue, begin, end))
         held = self.rows._held[queue]
         row = pa.RecordBatch.from_pydict({"queue": [queue.id], "first": [begin]})
-        held.pieces[-1] = (end, [row])
+        held.pieces[-1] = HandledPiece(end, [row], ())
 
     def list_written(self) -> list[str]:
         found = sorted((self.folder / "query=q/_writing").glob("*/part-0.json"))
@@ -209,5 +216,23 @@ def test_calls_wait_while_there_are_too_many_rows(
         it.link.gate.set()
         await asyncio.to_thread(waiting.join)
         assert it.link.commits
+
+    asyncio.run(run())
+
+
+def test_a_message_that_is_given_up_is_a_dead_letter_of_the_same_commit(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a = it.hold(A, 10)
+        it.handle(A, 10, 12)
+        message = StoredMessage(*A, 12, b"body", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
+        it.rows.bury(a, DeadLetter(message, 15, "it is bad"))
+        assert a.stored == 15, "the queue goes on behind it"
+        it.handle(A, 15, 16)
+        await it.rows.commit(a, 16)
+        assert [ranges for _, ranges, _ in it.link.commits] == [[Range(A, 10, 16)]]
+        [dead] = (tmp_path / "dead/query=q/_writing").glob("*/part-0.json")
+        assert json.loads(dead.read_text())["_error"] == "it is bad"
+        assert it.list_written() == ['{"queue":0,"first":10}\n{"queue":0,"first":15}\n']
 
     asyncio.run(run())
