@@ -162,7 +162,7 @@ class FlowEngine:
         begins: QueueBegins,
         state: FlowState,
     ) -> None:
-        """Finish what the newest entry of the journal has begun."""
+        """Continue after this state of the journal, whose folders are in place."""
         self._spark = spark
         self._port = job.flow_port or 0
         self._reading = reading
@@ -173,8 +173,6 @@ class FlowEngine:
         self._group = group
         self._sink = users.sink.open(state.query)
         self._dead = users.dead.open(state.query) if users.dead else None
-        for each in state.pending:
-            folders.move(each)
         for sink in filter(None, (self._sink, self._dead)):
             sink.folders.clean()
         self._secret = secrets.token_hex(32)
@@ -344,9 +342,10 @@ def _begin(
                 ends = offsets.write_offsets(begins.find_all())
                 state = FlowState(str(uuid.uuid4()), reading.group, 0, -1, ends)
                 journal.append(state)
+            folders.finish_moves(state.pending)
         except UsageError:
             raise
-        except (MqError, Py4JError) as error:
+        except (MqError, Py4JError, OSError, JournalTakenError) as error:
             text = str(error).strip().partition("\n")[0]
             log.warning("the flow begins again in %g s: %s", pause, text)
             assignments.report(BareReport(text))

@@ -7,7 +7,9 @@ The folders of a file sink: a task writes a hidden one, and the driver moves it 
 A move is one step of the file system, so a reader sees all rows of a commit or none.
 """
 
+import contextlib
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from mq_client.errors import UsageError
@@ -49,6 +51,17 @@ def move(pending: Pending) -> None:
                 "of them. Does each pod have its own folder there? Use a path that the driver and "
                 "all executors share"
             ) from error
+
+
+def finish_moves(pending: Iterable[Pending]) -> None:
+    """
+    Move the folders that a driver before this one has not moved.
+
+    A folder that is missing was moved. Somebody may have taken it from its place since.
+    """
+    for each in pending:
+        with contextlib.suppress(FileNotFoundError):
+            Path(each.written).rename(each.place)
 
 
 def find_local(path: str, field: str = "sink") -> Path:

@@ -6,7 +6,7 @@ import pytest
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.files import FilesMissingError
-from spark_jobs.pipeline.flow.folders import SinkFolders, find_local, move
+from spark_jobs.pipeline.flow.folders import SinkFolders, find_local, finish_moves, move
 
 
 def write(folders: SinkFolders, number: int) -> Path:
@@ -38,6 +38,17 @@ def test_what_no_commit_names_is_deleted(tmp_path: Path) -> None:
     folders.clean()
     folders.clean()
     assert (left.exists(), (tmp_path / "query=q/batch=7").exists()) == (False, True)
+
+
+def test_a_restart_moves_what_is_left_and_misses_nothing_that_somebody_took(
+    tmp_path: Path,
+) -> None:
+    folders = SinkFolders(str(tmp_path), "q")
+    left = folders.plan_move(str(write(folders, 1)), 7)
+    taken = folders.plan_move(str(folders.name_hidden("session", 2)), 8)
+    finish_moves([taken, left])
+    finish_moves([taken, left])
+    assert [each.name for each in (tmp_path / "query=q").glob("batch=*")] == ["batch=7"]
 
 
 @pytest.mark.parametrize("path", ["s3a://bucket/rows", "hdfs://host/rows", "rows"])
