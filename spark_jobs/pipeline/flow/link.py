@@ -47,6 +47,7 @@ class DriverLink:
         self._hello = wire.TaskHello(place.secret, slot, executor)
         self._stop = stop
         self._writer: asyncio.StreamWriter | None = None
+        self._is_connected = asyncio.Event()
         self._numbers = itertools.count(1)
         self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
         self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[int]]] = {}
@@ -70,6 +71,7 @@ class DriverLink:
                 await self._talk(reader, writer)
             finally:
                 self._writer = None
+                self._is_connected.clear()
                 writer.close()
             await asyncio.sleep(next(pauses))
 
@@ -83,8 +85,9 @@ class DriverLink:
             asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds
         )
         try:
-            self._send(wire.TaskAsk(request))
             async with asyncio.timeout(seconds):
+                await self._is_connected.wait()
+                self._send(wire.TaskAsk(request))
                 return await answer
         except (OSError, TimeoutError) as error:
             raise NoAnswerError(f"{self.url} does not answer: {error!r}") from error
@@ -135,6 +138,7 @@ class DriverLink:
         self._send(self._hello)
         for message, _ in self._calls.values():
             self._send(message)
+        self._is_connected.set()
         with contextlib.suppress(OSError, ValueError, *UNREADABLE):
             while line := await reader.readline():
                 self._hear(wire.read_from_driver(line))

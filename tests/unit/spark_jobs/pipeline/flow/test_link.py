@@ -1,0 +1,163 @@
+"""The task's side of its connection, with a driver that says what the test wants."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from contract.following import (
+    Asked,
+    GroupSource,
+    MemberAnswer,
+    MemberRefusal,
+    MemberRequest,
+    Refusal,
+    Terms,
+)
+from follower.asks import NoAnswerError, RefusedError
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow import wire
+from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
+from spark_jobs.pipeline.flow.wire import TaskCommit
+
+A = MessageQueue("orders", "broker-a", 0)
+FIRST: Asked[MessageQueue] = Asked("session", 1, 0, frozenset())
+ANSWER = MemberAnswer(1, 1, [], 2.0, 30.0, Terms().on_outage, GroupSource("billing", []))
+
+
+class FakeDriver:
+    """Accepts connections, and lets the test read and write on the newest one."""
+
+    def __init__(self) -> None:
+        self.connections: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = (
+            asyncio.Queue()
+        )
+        self.writers: list[asyncio.StreamWriter] = []
+        self.stops = 0
+
+    async def accept(self) -> None:
+        """Take the next connection, whose first message is `TaskHello`."""
+        self.reader, self.writer = await self.connections.get()
+        self.writers.append(self.writer)
+        assert await self.hear() == wire.TaskHello("secret", "billing-0", "7")
+
+    async def hear(self) -> Any:
+        return wire.read_from_task(await self.reader.readline())
+
+    def say(self, message: wire.FromDriver) -> None:
+        self.writer.write(wire.write(message))
+
+
+@contextlib.asynccontextmanager
+async def linked() -> AsyncIterator[tuple[FakeDriver, DriverLink]]:
+    driver = FakeDriver()
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        driver.connections.put_nowait((reader, writer))
+
+    def stop() -> None:
+        driver.stops += 1
+
+    server = await asyncio.start_server(note, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    link = DriverLink(DriverPlace("127.0.0.1", port, "secret"), "billing-0", "7", stop)
+    talking = asyncio.create_task(link.run())
+    try:
+        yield driver, link
+    finally:
+        talking.cancel()
+        await asyncio.gather(talking, return_exceptions=True)
+        for writer in driver.writers:
+            writer.close()
+        server.close()
+
+
+def play(story: Callable[[FakeDriver, DriverLink], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        async with linked() as (driver, link):
+            await story(driver, link)
+
+    asyncio.run(run())
+
+
+def test_a_question_waits_for_the_connection_and_gets_its_own_answer() -> None:
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        asking = asyncio.create_task(link.ask(FIRST, 0.0, 60.0))
+        await driver.accept()
+        assert await driver.hear() == wire.TaskAsk(MemberRequest("session", 1, 0, [], 0.0))
+        driver.say(wire.AskGranted(99, ANSWER))
+        driver.say(wire.AskGranted(1, ANSWER))
+        assert await asking == ANSWER
+
+    play(story)
+
+
+def test_a_refusal_is_an_error_with_its_reason() -> None:
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        asking = asyncio.create_task(link.ask(FIRST, 0.0, 60.0))
+        await driver.accept()
+        over = Refusal.SESSION_OVER.value
+        driver.say(wire.AskRefused(1, MemberRefusal(over, over)))
+        with pytest.raises(RefusedError) as caught:
+            await asking
+        assert caught.value.reason == over
+
+    play(story)
+
+
+def test_a_driver_that_does_not_answer_is_no_answer() -> None:
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        await driver.accept()
+        with pytest.raises(NoAnswerError):
+            await link.ask(FIRST, 0.0, 0.01)
+
+    play(story)
+
+
+def test_what_waits_for_an_answer_is_sent_again_on_the_next_connection() -> None:
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        await driver.accept()
+        committing = asyncio.create_task(
+            link.commit(lambda call: TaskCommit(call, "session", 5, [], "", "", 0, 0))
+        )
+        locating = asyncio.create_task(link.locate(A))
+        first = [await driver.hear(), await driver.hear()]
+        driver.writer.close()
+        await driver.accept()
+        assert [await driver.hear(), await driver.hear()] == first
+        driver.say(wire.Located(2, 40))
+        driver.say(wire.Settled(1, is_accepted=True))
+        assert await locating == 40
+        assert await committing is True
+
+    play(story)
+
+
+@pytest.mark.parametrize("line", [b"\xff\n", b"{}\n", b'{"type": "Settled"}\n'])
+def test_nonsense_of_a_driver_ends_the_connection_and_the_next_one_works(line: bytes) -> None:
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        await driver.accept()
+        driver.writer.write(line)
+        await driver.accept()
+        asking = asyncio.create_task(link.ask(FIRST, 0.0, 60.0))
+        await driver.hear()
+        driver.say(wire.AskGranted(1, ANSWER))
+        assert await asking == ANSWER
+
+    play(story)
+
+
+def test_a_driver_may_stop_the_task() -> None:
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        await driver.accept()
+        driver.say(wire.Stop())
+        driver.say(wire.Located(77, 0))  # nobody waits for this
+        asking = asyncio.create_task(link.ask(FIRST, 0.0, 60.0))
+        await driver.hear()
+        driver.say(wire.AskGranted(1, ANSWER))
+        await asking
+        assert driver.stops == 1
+
+    play(story)
