@@ -14,14 +14,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutations import around, engine, following, strategies
+from tests.mutations import around, engine, flow, following, strategies
 
 ROOT = Path(__file__).parents[2]
-COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox", "tests",
-          "pyproject.toml"]  # fmt: skip
+COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox",
+          "spark_jobs", "tests", "pyproject.toml"]  # fmt: skip
 PATIENCE = 10
 """How many times as long as with the unbroken code tests may take before they count as failed."""
-ROOMS = {"strategies": strategies, "engine": engine, "around": around, "following": following}
+ROOMS = {
+    "strategies": strategies, "engine": engine, "around": around, "following": following,
+    "flow": flow,
+}  # fmt: skip
 
 
 def main(names: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ The journal is a fake, so that it can fail. The task is a test that says what a 
 
 import contextlib
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,12 @@ class FakeJournal:
     def __init__(self) -> None:
         self.entries: list[FlowState] = []
         self.failures: list[Exception] = []
+        self.gate = threading.Event()
+        """While it is not set, entries are not written."""
+        self.gate.set()
 
     def append(self, state: FlowState) -> None:
+        self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
         self.entries.append(state)
@@ -216,6 +221,31 @@ def test_an_answer_that_was_lost_is_given_again_and_nothing_counts_twice(scene: 
     assert task.commit(1, (A, 10, 15)).is_accepted
     assert len(scene.journal.entries) == 1
     assert scene.server.tally.offsets == 5
+
+
+def test_a_commit_that_comes_again_while_it_is_written_waits_for_the_journal(
+    scene: Scene,
+) -> None:
+    task = scene.begin()
+    scene.journal.gate.clear()
+    task.send_commit(1, (A, 10, 15))
+    task.send_commit(1, (A, 10, 15))
+    assert task.ask(A, B) == {A, B}, "the driver has heard both"
+    assert scene.journal.entries == []
+    scene.journal.gate.set()
+    assert task.hear() == wire.Settled(2, is_accepted=True)
+    assert len(scene.journal.entries) == 1
+
+
+def test_what_an_older_connection_still_says_is_not_heard(scene: Scene) -> None:
+    older = scene.begin()
+    peer = scene.server._peers["a"]
+    late = wire.TaskAsk(MemberRequest(older.session, 99, 0, [], 0.0))
+    newer = scene.task("a")
+    newer.session = "a newer one"
+    assert newer.ask() == {A, B}
+    scene.server._loop.call_soon_threadsafe(scene.server._hear, peer, late)
+    assert newer.ask(A, B) == {A, B}
 
 
 def test_a_task_that_connects_again_goes_on(scene: Scene) -> None:

@@ -1,0 +1,84 @@
+"""Lists breaks of the rules of a flow: who may commit, what is seen when, and what is dropped."""
+
+NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow"]
+
+COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/flow/serving.py"
+ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task.py"
+LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/folders.py"
+
+MUTATIONS = [
+    # A commit counts only from a live session, for queues that it holds, behind the last commit.
+    (COMMITS, "if session is None or session.id != asked.session:", "if session is None:"),
+    (
+        COMMITS,
+        "part.queue in held and self.ends.get(part.queue) == part.start",
+        "self.ends.get(part.queue) == part.start",
+    ),
+    (
+        COMMITS,
+        "part.queue in held and self.ends.get(part.queue) == part.start",
+        "part.queue in held",
+    ),
+    (COMMITS, "session.grants | session.leaving.keys()", "session.grants"),
+    # A commit that comes twice counts once, until its session is over.
+    (COMMITS, "self._last.get(asked.session, 0) >= asked.number", "False"),
+    (COMMITS, "        self._last.pop(session, None)\n", "        pass\n"),
+    (COMMITS, "self.ends = dict(begins) | self.ends", "self.ends = self.ends | dict(begins)"),
+    # The task knows only after the journal, and folders are seen only after it.
+    (SERVING, "            await self._persist(state)\n", ""),
+    (SERVING, "        self._journal.append(state)\n", ""),
+    (SERVING, "            folders.move(each)\n", "            pass\n"),
+    (SERVING, "            if asked.session in self._unsettled:", "            if False:"),
+    (
+        SERVING,
+        "except (OSError, Py4JError) as error:\n                text",
+        "except Py4JError as error:\n                text",
+    ),
+    # Only tasks of this job, each on the executor of its slot, and the newest of a slot.
+    (
+        SERVING,
+        "not hmac.compare_digest(\n            hello.secret.encode(), self._secret.encode()\n        )",
+        "False",
+    ),
+    (
+        SERVING,
+        "        if self._expected.get(hello.slot) != hello.executor:\n",
+        "        if False:\n",
+    ),
+    (SERVING, "            if expected.get(slot) != peer.executor:\n", "            if False:\n"),
+    (SERVING, "if self._peers.get(peer.slot) is not peer:  #", "if False:  #"),
+    (
+        SERVING,
+        "            self._end_session(peer.slot, None)\n            self._turn()\n",
+        "            self._turn()\n",
+    ),
+    # Troubles are shown until their queue is past them, and fatal ones end the job.
+    (SERVING, "if self.ends.get(queue, 0) <= offset", "if False"),
+    (SERVING, "if found.is_fatal and not self._failed.done():", "if False:"),
+    (SERVING, "not counted.leaving_queues + counted.waiting_queues", "not counted.waiting_queues"),
+    # Rows are kept in the order of their offsets, until they are committed, and only then go.
+    (ROWS, "        if begin != self.handled:\n            return False\n", ""),
+    (ROWS, "if piece.stop > stop]", "if piece.stop < 0]"),
+    (ROWS, "pc.invert(is_good)", "is_good"),
+    (
+        TASK,
+        "if each.is_live() and each.handled > each.committed",
+        "if each.handled > each.committed",
+    ),
+    (TASK, "end = min(offset, held.handled)", "end = offset"),
+    (
+        TASK,
+        "                await asyncio.to_thread(shutil.rmtree, each, ignore_errors=True)\n",
+        "                pass\n",
+    ),
+    (TASK, "        work.stored = letter.stop\n", ""),
+    (TASK, "> MOST_BYTES:", "> 10**12:"),
+    # What waits for an answer is sent again.
+    (
+        LINK,
+        "        for message, _ in self._calls.values():\n            self._send(message)\n",
+        "",
+    ),
+    (FOLDERS, "        if not place.exists():\n", "        if True:\n"),
+    (FOLDERS, "        shutil.rmtree(self._root / HIDDEN, ignore_errors=True)\n", "        pass\n"),
+]
