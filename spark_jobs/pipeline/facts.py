@@ -34,6 +34,10 @@ class JobFacts:
     """The ids of all executors that Spark has registered, with or without a slot."""
     skipped: Skipped | None = None
     """What this driver has skipped on request, if anything."""
+    given_up: int = 0
+    """Tasks of a flow that were given up."""
+    refused: int = 0
+    """Commits of a flow that were refused."""
 
     def report(self) -> DriverReport:
         """Make the report for the publisher of the assignment."""

@@ -131,6 +131,16 @@ class _AtScrape(Collector):
         yield _make_counter(
             "offsets", "Offsets that tasks had to read, filtered or not", tally.offsets
         )
+        yield _make_counter(
+            "given_up_tasks",
+            "Tasks of a flow that were given up: they were silent, or their connection ended",
+            facts.given_up,
+        )
+        yield _make_counter(
+            "refused_commits",
+            "Commits of a flow that were refused: their tasks had been given up",
+            facts.refused,
+        )
         rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
         for slot, count in list(tally.rows.items()):
             rows.add_metric([slot], count)

@@ -234,6 +234,8 @@ class FlowEngine:
             ),
             error=server.trouble or self._followed.refusal,
             executors=self._slots.registered,
+            given_up=tally.given_up,
+            refused=tally.refused,
         )
 
     def _turn(self) -> None:

@@ -86,6 +86,8 @@ class FlowTally:
     bytes: int = 0
     offsets: int = 0
     commits: int = 0
+    given_up: int = 0
+    """Tasks that were given up: they were silent, or their connection ended."""
     refused: int = 0
     """Commits that were refused: their tasks had been given up."""
 
@@ -244,6 +246,7 @@ class FlowServer:
             del self._peers[peer.slot]
             if peer.slot in self._group.sessions:
                 log.warning("slot %s: the connection of its task has ended", peer.slot)
+                self.tally.given_up += 1
             self._end_session(peer.slot, None)
             self._turn()
 
@@ -418,6 +421,7 @@ class FlowServer:
         before = {slot: each.id for slot, each in self._group.sessions.items()}
         self._group.tick(time.monotonic())
         for slot in self._group.take_silent():
+            self.tally.given_up += 1
             self._commits.forget(before[slot])
             log.warning("slot %s: its task is silent for %g s and is given up", slot,
                         TERMS.session)  # fmt: skip

@@ -243,7 +243,9 @@ def test_an_assignment_may_leave_numbers_out_of_its_slots() -> None:
 
 def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4, 12)
-    facts = JobFacts(3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None)
+    facts = JobFacts(
+        3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None, given_up=8, refused=9
+    )
     shown = JobMetrics(lambda: facts, lambda: {A: 6})
     shown.batch.observe(0.4)
     shown.failures.inc()
@@ -253,9 +255,9 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
         for name in (
             "epoch_published", "epoch_adopted", "batch", "slots_filled", "pinned", "tasks_total",
             "misplaced_tasks_total", "offsets_total", "bytes_total", "failures_total",
-            "batch_seconds_sum",
+            "batch_seconds_sum", "given_up_tasks_total", "refused_commits_total",
         )
-    ] == [3, 2, 41, 1, 1, 4, 1, 12, 900, 1, 0.4]  # fmt: skip
+    ] == [3, 2, 41, 1, 1, 4, 1, 12, 900, 1, 0.4, 8, 9]  # fmt: skip
     assert found("evenkeel_job_rows_total", {"slot": "s-1"}) == 7
     queue = {"topic": "orders", "broker": "broker-a", "queue": "0"}
     assert found("evenkeel_job_lag_messages", queue) == 6
