@@ -119,6 +119,8 @@ def test_the_image_of_spark_has_its_own_packages_alone(spark: Box) -> None:
     code = spark.root / "opt/evenkeel/code"
     assert {path.name for path in code.iterdir()} == {
         "contract",
+        "coordinator",
+        "follower",
         "lb_core",
         "mq_client",
         "spark_jobs",
