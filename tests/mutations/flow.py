@@ -22,7 +22,7 @@ MUTATIONS = [
     (COMMITS, "session.grants | session.leaving.keys()", "session.grants"),
     # A commit that comes twice counts once, until its session is over.
     (COMMITS, "self._last.get(asked.session, 0) >= asked.number", "False"),
-    (COMMITS, "        self._last.pop(session, None)\n", "        pass\n"),
+    (COMMITS, "if session in live}", "if session}"),
     (COMMITS, "self.ends = dict(begins) | self.ends", "self.ends = self.ends | dict(begins)"),
     # The task knows only after the journal, and folders are seen only after it.
     (SERVING, "            await self._persist(state)\n", ""),
@@ -49,7 +49,7 @@ MUTATIONS = [
     (SERVING, "if self._peers.get(peer.slot) is not peer:  #", "if False:  #"),
     (
         SERVING,
-        "            self._end_session(peer.slot, None)\n            self._turn()\n",
+        "            self._group.end(peer.slot, None, time.monotonic())\n            self._turn()\n",
         "            self._turn()\n",
     ),
     # Troubles are shown until their queue is past them, and fatal ones end the job.

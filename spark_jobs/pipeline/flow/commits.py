@@ -12,7 +12,7 @@ adds that a task which was given up cannot commit, whenever it wakes up. Rows be
 after their commit is in the journal, so rows that are visible belong to such ranges.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from coordinator.sessions import Session
 from mq_client.values import MessageQueue
@@ -50,6 +50,6 @@ class Commits:
         self._last[asked.session] = asked.number
         return True
 
-    def forget(self, session: str) -> None:
-        """Forget a session that is over: its commits are refused from now on."""
-        self._last.pop(session, None)
+    def forget_others(self, live: Collection[str]) -> None:
+        """Forget the sessions that are over: their commits are refused from now on."""
+        self._last = {session: last for session, last in self._last.items() if session in live}

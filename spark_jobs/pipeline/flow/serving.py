@@ -247,7 +247,7 @@ class FlowServer:
             if peer.slot in self._group.sessions:
                 log.warning("slot %s: the connection of its task has ended", peer.slot)
                 self.tally.given_up += 1
-            self._end_session(peer.slot, None)
+            self._group.end(peer.slot, None, time.monotonic())
             self._turn()
 
     def _hear(self, peer: Peer, message: wire.FromTask) -> None:
@@ -264,7 +264,7 @@ class FlowServer:
             case wire.TaskTrouble():
                 self._note_trouble(peer, message)
             case wire.TaskLeave(session=session):
-                self._end_session(peer.slot, session)
+                self._group.end(peer.slot, session, time.monotonic())
             case wire.TaskHello():
                 peer.writer.close()
         self._turn()
@@ -278,7 +278,7 @@ class FlowServer:
         )
         if found is Refusal.ANOTHER_SESSION:
             # A slot has one connection, so the task of the other session is gone.
-            self._end_session(peer.slot, None)
+            self._group.end(peer.slot, None, time.monotonic())
             self._hear_ask(peer, message)
             return
         if isinstance(found, Refusal):
@@ -410,24 +410,17 @@ class FlowServer:
         more = f" (and {len(texts) - 1} more queues)" if len(texts) > 1 else ""
         self.trouble = f"{texts[0]}{more}" if texts else None
 
-    def _end_session(self, slot: str, session: str | None) -> None:
-        found = self._group.sessions.get(slot)
-        self._group.end(slot, session, time.monotonic())
-        if found is not None and slot not in self._group.sessions:
-            self._commits.forget(found.id)
-
     def _turn(self) -> None:
         """Apply the time, answer tasks whose grants have changed, and wake up when time matters."""
-        before = {slot: each.id for slot, each in self._group.sessions.items()}
         self._group.tick(time.monotonic())
         for slot in self._group.take_silent():
             self.tally.given_up += 1
-            self._commits.forget(before[slot])
             log.warning("slot %s: its task is silent for %g s and is given up", slot,
                         TERMS.session)  # fmt: skip
-        for slot in self._group.take_changed():
-            if slot in self._peers:
-                self._answer(self._peers[slot])
+        if changed := self._group.take_changed():
+            self._commits.forget_others({each.id for each in self._group.sessions.values()})
+        for slot in changed & self._peers.keys():
+            self._answer(self._peers[slot])
         if self.adopted_epoch < self._group.epoch:
             counted = self._group.count_held()
             if counted.granted_queues and not counted.leaving_queues + counted.waiting_queues:

@@ -66,7 +66,9 @@ def test_a_commit_that_comes_twice_is_known_until_its_session_is_over() -> None:
     assert commits.accept(first, session("s", A))
     assert commits.is_repeated(first)
     assert not commits.is_repeated(asked("s", 2, (A, 15, 16)))
-    commits.forget("s")
+    commits.forget_others({"s", "other"})
+    assert commits.is_repeated(first)
+    commits.forget_others({"other"})
     assert not commits.is_repeated(first)
 
 

@@ -7,6 +7,7 @@ The journal is a fake, so that it can fail. The task is a test that says what a 
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,18 @@ def test_a_silent_task_is_given_up_and_its_late_commit_is_refused(scene: Scene) 
     assert other.commit(1, (A, 10, 12)).is_accepted
     assert (scene.server.tally.given_up, scene.server.tally.refused) == (1, 1)
     assert scene.server.ends == {A: 12, B: 20}
+
+
+def test_a_session_may_end_while_another_task_asks(scene: Scene) -> None:
+    """Every call of the coordinator lets its time pass first, so any call may end a session."""
+    first, second = scene.begin_two()
+    later = time.monotonic() + 1000
+    scene.server._loop.call_soon_threadsafe(scene.server._group.tick, later)
+    answer = second.ask(B)
+    assert (type(answer), answer.refusal.reason) == (wire.AskRefused, "SessionOver")
+    assert first.commit(1, (A, 10, 15)) == wire.Settled(1, is_accepted=False)
+    assert second.commit(1, (B, 20, 25)) == wire.Settled(1, is_accepted=False)
+    assert scene.server.tally.given_up == 2
 
 
 def test_a_newer_task_of_a_slot_takes_over_from_an_older_one(scene: Scene) -> None:
