@@ -32,7 +32,7 @@ class SparkFlow(SparkJob):
             yield Consumed(at, queue, numbers, [row["stored"] / 1_000_000 for row in read], reader)
 
     def is_steady(self, begun: float) -> bool:
-        """Whether every queue is read again, each by the task of its owner."""
+        """Whether every queue has been read since `begun`."""
         lately = (row for _, rows in self.make_rows() for row in rows if row["at"] > begun)
         return {self.find_queue(row) for row in lately} == self.find_owners().keys()
 
