@@ -72,12 +72,16 @@ class BeyondEndError(errors.MqError):
 
     def __init__(self, position: "Position", end: int) -> None:
         """Name the offsets and the end."""
-        super().__init__(
-            f"{position.queue}: offsets {position.next} to {position.stop}, exclusive, were "
-            f"requested, but the queue ends at {end}: begin there or before, or omit the stop to "
-            "wait for messages; if the queue was longer before, either the topic was created again "
-            "or the broker lost messages"
-        )
+        lost = "either the topic was created again or the broker lost messages"
+        if position.stop is None:
+            text = f"{position.queue} was read up to {position.next}, but ends at {end}: {lost}"
+        else:
+            text = (
+                f"{position.queue}: offsets {position.next} to {position.stop}, exclusive, were "
+                f"requested, but the queue ends at {end}: begin there or before, or omit the stop "
+                f"to wait for messages; if the queue was longer before, {lost}"
+            )
+        super().__init__(text)
         self.queue = position.queue
         self.asked = position.next
         self.end = end
@@ -134,6 +138,8 @@ class Position:
     stop: int | None = None
     wanted: Filter = filters.EVERYTHING
     allow_gaps: bool = False
+    was_read: bool = False
+    """Whether messages up to `next` are known to have existed. Then an earlier end is an error."""
     broker_id: int = MASTER_ID
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
@@ -151,6 +157,11 @@ class Position:
             raise errors.UsageError(
                 f"{self.queue}: {self.wanted!r} is not a filter of mq_client.filters"
             )
+
+    @property
+    def has_to_exist(self) -> bool:
+        """Whether it is an error if the queue ends before `next`."""
+        return self.stop is not None or self.was_read
 
     @property
     def is_done(self) -> bool:

@@ -95,7 +95,7 @@ class _BoundedReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with self._reading.cluster.connect() as client:
             observer = TopicObserver(client, self._reading)
-            seen = _require_all(observer.observe())
+            seen = require_all(observer.observe())
             start = observer.find_offsets(self._reading.start, seen)
             end = observer.find_offsets(self._reading.end, seen)
         planning.check_ends("endAt", end, seen)
@@ -222,7 +222,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Find where new queues begin: the queues that are not in the offset log yet."""
         if not is_begun:
             # A queue that is left out now would count as new later, and be read from its beginning.
-            return self._find_begin(_require_masters(_require_all(seen)))
+            return self._find_begin(require_masters(require_all(seen)))
         queues = {
             queue: ends
             for queue, ends in seen.queues.items()
@@ -244,14 +244,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
 
-def _require_all(seen: SeenOffsets) -> SeenOffsets:
+def require_all(seen: SeenOffsets) -> SeenOffsets:
     """Raise the error of a broker that did not answer."""
     for error in seen.silent.values():
         raise error
     return seen
 
 
-def _require_masters(seen: SeenOffsets) -> SeenOffsets:
+def require_masters(seen: SeenOffsets) -> SeenOffsets:
     """Refuse to begin if only a slave has answered, because it may not have the whole queue."""
     for topic, broker in sorted(seen.by_slave):
         raise NoBrokerError(

@@ -142,12 +142,12 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
 
 def _is_beyond_end(position: Position, answer: Answer) -> bool:
     """
-    Whether the position has a `stop` and begins beyond the queue's end in this answer.
+    Whether the position begins beyond the queue's end in this answer, and may not wait there.
 
-    A reader without a `stop` waits for new messages.
+    A reader without a `stop` waits for new messages, unless it has read the queue up to there.
     """
     is_beyond = answer.meaning is Meaning.BEYOND_END and answer.pulled.max_offset < position.next
-    return is_beyond and position.stop is not None
+    return is_beyond and position.has_to_exist
 
 
 def _pull_more(
@@ -225,8 +225,12 @@ def _pull(
     pulled = yield from flows.ask(address, request, timeout)
     answer = position.read(pulled)
     answer = yield from _look_behind_filter(directory, group, position, answer)
-    is_end = answer.meaning in (Meaning.NOTHING_YET, Meaning.BEYOND_END)
-    if answer.meaning is not Meaning.GONE and not (is_end and position.stop is not None):
+    matters = {
+        Meaning.GONE: True,
+        Meaning.NOTHING_YET: position.stop is not None,
+        Meaning.BEYOND_END: position.has_to_exist,
+    }
+    if not matters.get(answer.meaning, False):
         return answer, False  # this answer means the same from a slave
     return answer, (yield from routing.is_master(directory, position.queue, address))
 

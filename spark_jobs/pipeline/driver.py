@@ -38,7 +38,7 @@ from spark_jobs.pipeline.facts import FactsCollector
 from spark_jobs.pipeline.failures import Failure, judge
 from spark_jobs.pipeline.fetching import Tallies, Tally
 from spark_jobs.pipeline.flow import engine
-from spark_jobs.pipeline.flow.journal import OTHER, FlowJournal
+from spark_jobs.pipeline.flow.journal import FlowJournal
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.loop import LoopTurns
@@ -48,7 +48,7 @@ from spark_jobs.pipeline.pulling import LocatedPulls
 from spark_jobs.pipeline.query import PlanQuery
 from spark_jobs.pipeline.retries import QueryRetries
 from spark_jobs.pipeline.users_part import UsersPart
-from spark_jobs.pipeline.warm_ups import WarmUps
+from spark_jobs.pipeline.warm_ups import SqlWarmUp, WarmUps
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.5
@@ -139,12 +139,12 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
             raise UsageError("source: a job needs the option group")
         if job.engine is JobEngine.FLOW:
             flow = engine.read_users_part(job)
-            with session.open_session(job) as spark:
-                _stop_on_signals(stop)
-                return engine.run(spark, job, reading, flow, assignments, stop)
+            with session.open_context(job, session.FLOW_SETTINGS) as context:
+                _stop_on_signals(stop)  # again: Spark has set its own handler
+                return engine.run(context, job, reading, flow, assignments, stop)
         users = users_part.read(job, assignments.confirm)
         with session.open_session(job) as spark:
-            _stop_on_signals(stop)  # again: Spark's session has set its own handler
+            _stop_on_signals(stop)  # as above
             return _run_in_session(spark, job, reading, users, assignments, stop)
     except (UsageError, users_part.UsersPartError) as error:
         log.error("the job cannot start: %s", error)
@@ -162,12 +162,13 @@ def _run_in_session(
 ) -> int:
     """Make the parts of a driver, and run it."""
     followed = AssignmentFollower(assignments)
-    warm_ups = WarmUps(spark, reading.cluster)
-    requests = ExecutorRequests(spark, job.executors)
-    slots = ExecutorSlots(spark, job.name, warm_ups, requests)
+    context = spark.sparkContext
+    warm_ups = WarmUps(SqlWarmUp(spark, reading.cluster))
+    requests = ExecutorRequests(context, job.executors)
+    slots = ExecutorSlots(context, job.name, warm_ups, requests)
     if job.mode is Mode.STREAMING:
         slots.need_executors()  # a scheduled job waits until there is something to read
-    tally = spark.sparkContext.accumulator(Tally(), Tallies())
+    tally = context.accumulator(Tally(), Tallies())
     progress = CommittedProgress(job.skip, tally)
     retries = QueryRetries()
     group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
@@ -180,8 +181,11 @@ def _run_in_session(
     turns = LoopTurns(assignments, followed, slots, batches, progress, retries, group, facts)
 
     def start_query(folder: Path) -> PlanQuery:
-        if FlowJournal(spark, job.checkpoint).is_begun:
-            raise UsageError(f"this checkpoint was written by engine Flow, not by Batch: {OTHER}")
+        if FlowJournal(context, job.checkpoint).is_begun:
+            raise UsageError(
+                "this checkpoint was written by engine Flow, not by Batch: choose another "
+                "checkpoint, with which the job continues at the group's offsets at the brokers"
+            )
         return PlanQuery(spark, job, folder, batches.run)
 
     try:

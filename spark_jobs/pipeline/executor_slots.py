@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence, Set
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from lb_core import slots
 from lb_core.slots import Slot, Slots
@@ -24,9 +24,9 @@ log = logging.getLogger("evenkeel.job")
 class ExecutorRequests:
     """What the driver has requested from Spark: how many executors, and which must end."""
 
-    def __init__(self, spark: SparkSession, count: int) -> None:
+    def __init__(self, context: SparkContext, count: int) -> None:
         """Request nothing yet."""
-        self._spark = spark
+        self._context = context
         self.count = count
         """How many executors the job wants if its assignment names no slots."""
         self._is_needed = False
@@ -46,22 +46,22 @@ class ExecutorRequests:
         if self._is_needed and (leaving or count != self._requested):
             self._ending.update(leaving)
             self.count = self._requested = count
-            executors.let_go(self._spark, leaving, count)
+            executors.let_go(self._context, leaving, count)
 
     def replace(self, names: Sequence[str]) -> None:
         """End these executors; Spark starts others instead."""
         self._ending.update(names)
-        executors.replace(self._spark, names)
+        executors.replace(self._context, names)
 
 
 class ExecutorSlots:
     """The slots of one job. The loop fills and drains them; batches read their executors."""
 
     def __init__(
-        self, spark: SparkSession, group: str, warm_ups: WarmUps, requests: ExecutorRequests
+        self, context: SparkContext, group: str, warm_ups: WarmUps, requests: ExecutorRequests
     ) -> None:
         """Begin without a slot."""
-        self._spark = spark
+        self._context = context
         self._warm_ups = warm_ups
         self._requests = requests
         self._slots = Slots(group)
@@ -77,7 +77,7 @@ class ExecutorSlots:
         adopted assignment too, the slot is released, and its executor ends. Executors for which
         there is no slot end as well.
         """
-        registered = {each.id: each for each in executors.list_registered(self._spark)}
+        registered = {each.id: each for each in executors.list_registered(self._context)}
         warm = self._warm_ups.warm_up(registered.values())
         now = time.monotonic()
         wanted = len(newest.slots) or self._requests.count
@@ -137,7 +137,7 @@ class ExecutorSlots:
         """Find slots with usable executors. On a lost or ending executor, tasks would wait."""
         usable = {
             each
-            for each in executors.list_registered(self._spark)
+            for each in executors.list_registered(self._context)
             if not self._requests.is_ending(each.id)
         }
         return {slot: each for slot, each in self.filled.items() if each in usable}

@@ -8,12 +8,15 @@ checks that tasks run at their locations.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from pyspark import RDD, SparkContext
+from pyspark.serializers import UTF8Deserializer
 from pyspark.sql import DataFrame, SparkSession
 
+Found = TypeVar("Found")
 DRIVER = "driver"
 SEPARATOR = "\x1e"
 
@@ -40,9 +43,9 @@ class ExecutorTask:
     executor: Executor | None = None
 
 
-def list_registered(spark: SparkSession) -> list[Executor]:
+def list_registered(context: SparkContext) -> list[Executor]:
     """List the executors that are registered with the driver now."""
-    found = _context(spark).statusStore().executorList(True)
+    found = _find_java(context).statusStore().executorList(True)
     return [
         Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
         for each in (found.apply(index) for index in range(found.length()))
@@ -53,6 +56,50 @@ def list_registered(spark: SparkSession) -> list[Executor]:
 def make_tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame:
     """Make a DataFrame with a partition for each task; its column `value` holds the spec."""
     jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    rdd = _make_placed(spark.sparkContext, wanted)
+    found = session.createDataset(rdd, jvm.org.apache.spark.sql.Encoders.STRING()).toDF()
+    return DataFrame(found, spark)
+
+
+def run_on(
+    context: SparkContext, executor: Executor, work: Callable[[Iterable[str]], Iterator[Found]]
+) -> list[Found]:
+    """Run Python code on an executor, without Spark's SQL, and return what it yields."""
+    placed = _make_placed(context, [ExecutorTask("", executor)]).toJavaRDD()
+    read = UTF8Deserializer()  # type: ignore[no-untyped-call]  # PySpark's
+    return RDD(placed, context, read).mapPartitions(work).collect()
+
+
+def request(context: SparkContext, count: int) -> None:
+    """Request this number of executors."""
+    jvm: Any = context._jvm
+    _find_java(context).requestTotalExecutors(count, 0, jvm.scala.collection.immutable.HashMap())
+
+
+def let_go(context: SparkContext, names: Sequence[str], remaining: int) -> None:
+    """End these executors when their tasks are done, and keep `remaining` others."""
+    _decommission(context, names, is_for_good=True)
+    request(context, remaining)  # otherwise Spark would not replace executors that it loses later
+
+
+def replace(context: SparkContext, names: Sequence[str]) -> None:
+    """End these executors when their tasks are done, and start others instead."""
+    _decommission(context, names, is_for_good=False)
+
+
+def _decommission(context: SparkContext, names: Sequence[str], *, is_for_good: bool) -> None:
+    jvm: Any = context._jvm
+    why = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
+        "drain", jvm.scala.Option.apply(None)
+    )
+    for name in names:
+        _find_java(context).schedulerBackend().decommissionExecutor(name, why, is_for_good, False)
+
+
+def _make_placed(context: SparkContext, wanted: Sequence[ExecutorTask]) -> Any:
+    """Make an RDD of strings with a partition for each task, which has the task's location."""
+    jvm: Any = context._jvm
     by_executor: dict[Executor | None, list[str]] = defaultdict(list)
     for task in wanted:
         by_executor[task.executor].append(task.spec)
@@ -64,40 +111,11 @@ def make_tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame
         locations = _to_scala(jvm, jvm.java.util.Collections.nCopies(len(specs), location))
         pairs.addAll(_to_java(jvm, _send_strings(jvm, specs).zip(locations)))
     tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
-    rdd = _context(spark).makeRDD(_to_scala(jvm, pairs), tag)
-    session: Any = spark._jsparkSession
-    found = session.createDataset(rdd, jvm.org.apache.spark.sql.Encoders.STRING()).toDF()
-    return DataFrame(found, spark)
+    return _find_java(context).makeRDD(_to_scala(jvm, pairs), tag)
 
 
-def request(spark: SparkSession, count: int) -> None:
-    """Request this number of executors."""
-    jvm: Any = spark._jvm
-    _context(spark).requestTotalExecutors(count, 0, jvm.scala.collection.immutable.HashMap())
-
-
-def let_go(spark: SparkSession, names: Sequence[str], remaining: int) -> None:
-    """End these executors when their tasks are done, and keep `remaining` others."""
-    _decommission(spark, names, is_for_good=True)
-    request(spark, remaining)  # otherwise Spark would not replace executors that it loses later
-
-
-def replace(spark: SparkSession, names: Sequence[str]) -> None:
-    """End these executors when their tasks are done, and start others instead."""
-    _decommission(spark, names, is_for_good=False)
-
-
-def _decommission(spark: SparkSession, names: Sequence[str], *, is_for_good: bool) -> None:
-    jvm: Any = spark._jvm
-    why = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(
-        "drain", jvm.scala.Option.apply(None)
-    )
-    for name in names:
-        _context(spark).schedulerBackend().decommissionExecutor(name, why, is_for_good, False)
-
-
-def _context(spark: SparkSession) -> Any:
-    return spark.sparkContext._jsc.sc()
+def _find_java(context: SparkContext) -> Any:
+    return context._jsc.sc()
 
 
 def _locate(jvm: Any, executor: Executor | None) -> Any:

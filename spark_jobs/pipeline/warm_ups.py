@@ -7,12 +7,13 @@ are sent.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -27,26 +28,75 @@ log = logging.getLogger("evenkeel.job")
 _SCHEMA = pa.schema({"executor": pa.string(), "pod": pa.string()})
 
 
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """Where a warm-up ran."""
+
+    executor: str | None
+    pod: str | None
+
+
 @dataclass(frozen=True)
-class _WarmUpTask:
-    """Opens an executor's connections, and returns which executor and pod it ran in."""
+class SqlWarmUp:
+    """Warms up all that a DataFrame needs in an executor."""
+
+    spark: SparkSession
+    cluster: ClusterOptions
+
+    def __call__(self, executor: Executor) -> Warmed:
+        """Warm up this executor."""
+        work = executors.make_tasks(self.spark, [ExecutorTask("", executor)])
+        task = _SqlTask(self.cluster)
+        [found] = work.mapInArrow(task, "executor string, pod string").collect()
+        return Warmed(found.executor, found.pod)
+
+
+@dataclass(frozen=True)
+class PythonWarmUp:
+    """Warms up an executor that runs only Python."""
+
+    context: SparkContext
+    cluster: ClusterOptions
+
+    def __call__(self, executor: Executor) -> Warmed:
+        """Warm up this executor."""
+        [found] = executors.run_on(self.context, executor, _PythonTask(self.cluster))
+        return found
+
+
+@dataclass(frozen=True)
+class _SqlTask:
+    """Runs in an executor, as a part of a query."""
 
     cluster: ClusterOptions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            connections.get_client(self.cluster).list_topics()
-            here = {"executor": find_own_executor(), "pod": find_own_pod()}
+            here = asdict(_open_connections(self.cluster))
             yield pa.RecordBatch.from_pylist([here] * batch.num_rows, _SCHEMA)
+
+
+@dataclass(frozen=True)
+class _PythonTask:
+    """Runs in an executor."""
+
+    cluster: ClusterOptions
+
+    def __call__(self, _: Iterable[str]) -> Iterator[Warmed]:
+        yield _open_connections(self.cluster)
+
+
+def _open_connections(cluster: ClusterOptions) -> Warmed:
+    connections.get_client(cluster).list_topics()
+    return Warmed(find_own_executor(), find_own_pod())
 
 
 class WarmUps:
     """The warm-ups of one job's executors, each in a thread of its own."""
 
-    def __init__(self, spark: SparkSession, cluster: ClusterOptions) -> None:
+    def __init__(self, warm_up: Callable[[Executor], Warmed]) -> None:
         """Warm up nothing yet."""
-        self._spark = spark
-        self._cluster = cluster
+        self._warm_up = warm_up
         self.is_pinned = False
         """Whether a task has run on the executor to which it was sent."""
         self._strays = 0
@@ -73,15 +123,13 @@ class WarmUps:
         return [name for name, pod in list(self._pods.items()) if pod in pods]
 
     def _run(self, executor: Executor) -> bool:
-        work = executors.make_tasks(self._spark, [ExecutorTask("", executor)])
-        task = _WarmUpTask(self._cluster)
         try:
-            found = work.mapInArrow(task, "executor string, pod string").collect()
+            found = self._warm_up(executor)
         except (PySparkException, Py4JError) as error:
             log.warning("executor %s is not warm: %s", executor.id, error)
             return False
-        if found[0].executor == executor.id:
-            self._pods[executor.id] = found[0].pod or executor.id
+        if found.executor == executor.id:
+            self._pods[executor.id] = found.pod or executor.id
             self.is_pinned = True
             return True
         self._strays += 1

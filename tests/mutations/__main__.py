@@ -6,6 +6,7 @@ The comparison with RocketMQ's classes is left out: the other tests must notice 
 Java.
 """
 
+import enum
 import shutil
 import subprocess
 import sys
@@ -19,12 +20,21 @@ from tests.mutations import around, engine, flow, following, strategies
 ROOT = Path(__file__).parents[2]
 COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox",
           "spark_jobs", "tests", "pyproject.toml"]  # fmt: skip
-PATIENCE = 10
-"""How many times as long as with the unbroken code tests may take before they count as failed."""
+PATIENCE = 4
+"""How many times as long as with the unbroken code tests may take before they count as endless."""
 ROOMS = {
     "strategies": strategies, "engine": engine, "around": around, "following": following,
     "flow": flow,
 }  # fmt: skip
+
+
+class Verdict(enum.Enum):
+    """What the tests say about a break."""
+
+    NOTICED = "noticed"
+    ENDLESS = "endless"
+    """A test waits for ever, so the break was noticed too."""
+    UNNOTICED = "UNNOTICED"
 
 
 def main(names: Sequence[str]) -> int:
@@ -35,15 +45,14 @@ def main(names: Sequence[str]) -> int:
         for name in names or ROOMS:
             room = ROOMS[name]
             begun = time.monotonic()
-            if not tests_pass(copy, room.NOTICED_BY, None):
+            if run_tests(copy, room.NOTICED_BY, None) is not Verdict.UNNOTICED:
                 sys.stdout.write(f"{name}: the tests fail before anything is broken\n")
                 return 1
             limit = PATIENCE * (time.monotonic() - begun)
             for file, before, after in room.MUTATIONS:
-                noticed = is_noticed(copy, file, before, after, room.NOTICED_BY, limit)
-                tried, unnoticed = tried + 1, unnoticed + (not noticed)
-                verdict = "noticed  " if noticed else "UNNOTICED"
-                sys.stdout.write(f"{verdict} {file}: {before!r} -> {after!r}\n")
+                found = try_break(copy, file, before, after, room.NOTICED_BY, limit)
+                tried, unnoticed = tried + 1, unnoticed + (found is Verdict.UNNOTICED)
+                sys.stdout.write(f"{found.value:9} {file}: {before!r} -> {after!r}\n")
                 sys.stdout.flush()
     sys.stdout.write(f"{tried} tried, {unnoticed} unnoticed\n")
     return 1 if unnoticed else 0
@@ -58,29 +67,29 @@ def copy_checkout(place: Path) -> None:
             shutil.copy(source, place / name)
 
 
-def is_noticed(
+def try_break(
     copy: Path, name: str, before: str, after: str, tests: Sequence[str], limit: float
-) -> bool:
-    """Whether the tests fail while this line is broken. The line is repaired afterwards."""
+) -> Verdict:
+    """Run the tests while this line is broken. The line is repaired afterwards."""
     file = copy / name
     whole = file.read_text(encoding="utf-8")
     if before not in whole:
         raise LookupError(f"{name} has no {before!r} any more: bring the list up to date")
     file.write_text(whole.replace(before, after, 1), encoding="utf-8")
     try:
-        return not tests_pass(copy, tests, limit)
+        return run_tests(copy, tests, limit)
     finally:
         file.write_text(whole, encoding="utf-8")
 
 
-def tests_pass(copy: Path, tests: Sequence[str], limit: float | None) -> bool:
+def run_tests(copy: Path, tests: Sequence[str], limit: float | None) -> Verdict:
     # No bytecode: if a line is broken and repaired within a second, its cache would be wrong.
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(command, cwd=copy, capture_output=True, timeout=limit)
-    except subprocess.TimeoutExpired:  # the break made a loop endless, which counts as noticed
-        return False
-    return done.returncode == 0
+    except subprocess.TimeoutExpired:
+        return Verdict.ENDLESS
+    return Verdict.NOTICED if done.returncode else Verdict.UNNOTICED
 
 
 if __name__ == "__main__":

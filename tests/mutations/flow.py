@@ -5,6 +5,10 @@ NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow"]
 COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/flow/serving.py"
 ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task.py"
 LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/folders.py"
+BEGINNING, TAKEOVER = (
+    "spark_jobs/pipeline/flow/beginning.py",
+    "spark_jobs/pipeline/flow/takeover.py",
+)
 
 MUTATIONS = [
     # A commit counts only from a live session, for queues that it holds, behind the last commit.
@@ -78,6 +82,27 @@ MUTATIONS = [
         LINK,
         "        for message, _ in self._calls.values():\n            self._send(message)\n",
         "",
+    ),
+    # What is lost is skipped once, and what batches have left is not read twice.
+    (SERVING, "self._lost_below.get(message.queue, 0)", "0"),
+    (
+        SERVING,
+        "                self._state, epoch=",
+        "                FlowState('q', '', 0, 0, {}), epoch=",
+    ),
+    (BEGINNING, "            folders.finish_moves(state.pending)\n", "            pass\n"),
+    (BEGINNING, "folders.delete(state.batch + 1)", "folders.delete(state.batch)"),
+    (BEGINNING, "            seen = require_masters(require_all(seen))\n", "            pass\n"),
+    (BEGINNING, "if self.reading.reads(queue.topic)}", "}"),
+    (BEGINNING, "skip=self.skip if is_request else state.skip", "skip=state.skip"),
+    (BEGINNING, "if not is_request and not skipped.lines:", "if False:"),
+    (TAKEOVER, "entry.aside | entry.offsets", "entry.offsets"),
+    (TAKEOVER, "default=0)", "default=-1)"),
+    (TAKEOVER, "skip=skipping.read_last_used(written)", "skip=''"),
+    (
+        FOLDERS,
+        "        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):\n            raise\n",
+        "        raise\n",
     ),
     (FOLDERS, "        if not place.exists():\n", "        if True:\n"),
     (FOLDERS, "        shutil.rmtree(self._root / HIDDEN, ignore_errors=True)\n", "        pass\n"),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from mq_client.values import MessageQueue
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.plan_source import PlanReader
+from spark_jobs.planning import SeenOffsets
 
 
 class QueueBegins(PlanReader):
@@ -17,6 +18,10 @@ class QueueBegins(PlanReader):
     def find_all(self) -> dict[MessageQueue, int]:
         """Find where the queues of a new job begin. All brokers must answer."""
         return self._find_new({}, self._observer.observe(is_new=True), is_begun=False)
+
+    def observe(self, known: Mapping[MessageQueue, int]) -> SeenOffsets:
+        """Ask for the ends of these queues."""
+        return self._observer.observe(known)
 
     def find_others(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Find where queues begin that are not among the known ones."""

@@ -14,15 +14,13 @@ import re
 import secrets
 import threading
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 from py4j.protocol import Py4JError
-from pyspark import InheritableThread
+from pyspark import InheritableThread, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from contract import exit_codes
 from contract.following import GroupSource
@@ -32,45 +30,32 @@ from contract.report import BareReport
 from mq_client.errors import MqError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs import connections
-from spark_jobs import journal as offsets
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import executors, users_part
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
-from spark_jobs.pipeline.executors import Executor, ExecutorTask
+from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.files import FilesMissingError
-from spark_jobs.pipeline.flow import folders
+from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
 from spark_jobs.pipeline.flow.begins import QueueBegins
-from spark_jobs.pipeline.flow.folders import SinkFolders, find_local
-from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, JournalTakenError
+from spark_jobs.pipeline.flow.folders import FolderTakenError, find_local
+from spark_jobs.pipeline.flow.journal import FlowJournal, JournalTakenError
 from spark_jobs.pipeline.flow.link import DriverPlace
-from spark_jobs.pipeline.flow.rows import FileFormat, FileSink
-from spark_jobs.pipeline.flow.serving import FlowServer, TaskFailedError
+from spark_jobs.pipeline.flow.rows import FileFormat, SinkPlace
+from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
 from spark_jobs.pipeline.flow.task import FlowTask, Function
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
 from spark_jobs.pipeline.retries import PATIENCE
-from spark_jobs.pipeline.warm_ups import WarmUps
+from spark_jobs.pipeline.warm_ups import PythonWarmUp, WarmUps
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.2
 END_SECONDS = 25.0
 """How long tasks may take to finish when the driver is told to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkPlace:
-    """Where a sink of the job writes files."""
-
-    path: str
-    format: FileFormat
-
-    def open(self, query: str) -> FileSink:
-        """Make the sink for a journal with this id."""
-        return FileSink(SinkFolders(self.path, query), self.format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +66,11 @@ class FlowPart:
     sink: SinkPlace
     dead: SinkPlace | None
 
+    @property
+    def sinks(self) -> list[SinkPlace]:
+        """Where it writes."""
+        return [self.sink, self.dead] if self.dead else [self.sink]
+
 
 def read_users_part(job: JobFile) -> FlowPart:
     """Load the user's function, and check that a flow can do what the job wants."""
@@ -89,7 +79,6 @@ def read_users_part(job: JobFile) -> FlowPart:
         "transform.sql": job.transform.sql is not None,
         "deadLetter.file": bool(job.dead_letter and job.dead_letter.file),
         "sink.file": job.sink.file is not None,
-        "skip": job.skip != "",
     }
     if refused := [wish for wish, is_there in wishes.items() if is_there]:
         raise UsageError(f"engine Flow cannot do {', '.join(refused)} yet: set engine to Batch")
@@ -150,7 +139,7 @@ class FlowEngine:
 
     def __init__(
         self,
-        spark: SparkSession,
+        context: SparkContext,
         job: JobFile,
         reading: Reading,
         users: FlowPart,
@@ -160,10 +149,11 @@ class FlowEngine:
         group: JobGroup,
         journal: FlowJournal,
         begins: QueueBegins,
-        state: FlowState,
+        beginning: FlowBeginning,
     ) -> None:
         """Continue after this state of the journal, whose folders are in place."""
-        self._spark = spark
+        state = beginning.state
+        self._context = context
         self._port = job.flow_port or 0
         self._reading = reading
         self._users = users
@@ -176,9 +166,10 @@ class FlowEngine:
         for sink in filter(None, (self._sink, self._dead)):
             sink.folders.clean()
         self._secret = secrets.token_hex(32)
+        self._skipped = beginning.skipped
         source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
         self._server = FlowServer(
-            state,
+            beginning,
             journal,
             self._sink.folders,
             self._dead.folders if self._dead else None,
@@ -196,7 +187,7 @@ class FlowEngine:
 
     def run(self, stop: threading.Event) -> int:
         """Run until `stop` is set, or until the job fails; return the exit code."""
-        conf = self._spark.sparkContext.getConf()
+        conf = self._context.getConf()
         host = conf.get("spark.driver.bindAddress", conf.get("spark.driver.host", ""))
         try:
             self._server.start(host, self._port)
@@ -211,7 +202,10 @@ class FlowEngine:
         except JournalTakenError as error:
             log.error("the driver ends: %s", error)
             return exit_codes.TRY_AGAIN
-        except (FilesMissingError, TaskFailedError) as error:
+        except LossFoundError as error:
+            log.warning("the driver starts again, to skip lost messages: %s", error)
+            return exit_codes.TRY_AGAIN
+        except (FilesMissingError, FolderTakenError, TaskFailedError) as error:
             log.error("the job ends, because a retry does not help: %s", error)
             self._report(str(error))
             return exit_codes.PERMANENT
@@ -234,6 +228,7 @@ class FlowEngine:
             ),
             error=server.trouble or self._followed.refusal,
             executors=self._slots.registered,
+            skipped=self._skipped,
             given_up=tally.given_up,
             refused=tally.refused,
         )
@@ -275,15 +270,14 @@ class FlowEngine:
         thread.start()
 
     def _run_task(self, slot: str, executor: Executor) -> None:
-        conf = self._spark.sparkContext.getConf()
+        conf = self._context.getConf()
         place = DriverPlace(
             conf.get("spark.driver.host", "127.0.0.1"), self._server.port, self._secret
         )
         task = FlowTask(place, slot, self._reading, self._sink, self._dead, self._users.function)
         log.info("slot %s: its task begins on executor %s", slot, executor.id)
         try:
-            found = executors.make_tasks(self._spark, [ExecutorTask("", executor)])
-            found.mapInArrow(task, "nothing string").collect()
+            executors.run_on(self._context, executor, task)
         except (PySparkException, Py4JError) as error:
             rows = self._server.tally.rows.get(slot, 0)
             self._again[slot].note_failure(rows, time.monotonic())
@@ -299,7 +293,7 @@ class FlowEngine:
 
 
 def run(
-    spark: SparkSession,
+    context: SparkContext,
     job: JobFile,
     reading: Reading,
     users: FlowPart,
@@ -307,17 +301,29 @@ def run(
     stop: threading.Event,
 ) -> int:
     """Make the parts of a flow's driver, and run it."""
-    requests = ExecutorRequests(spark, job.executors)
-    slots = ExecutorSlots(spark, job.name, WarmUps(spark, reading.cluster), requests)
+    requests = ExecutorRequests(context, job.executors)
+    warm_ups = WarmUps(PythonWarmUp(context, reading.cluster))
+    slots = ExecutorSlots(context, job.name, warm_ups, requests)
     slots.need_executors()
     followed = AssignmentFollower(assignments)
-    journal, begins = FlowJournal(spark, job.checkpoint), QueueBegins(reading)
-    state = _begin(journal, begins, reading, assignments, stop)
-    if state is None:
+    journal, begins = FlowJournal(context, job.checkpoint), QueueBegins(reading)
+    beginner = FlowBeginner(journal, begins, reading, users.sinks, job.skip)
+    beginning = _begin(beginner, assignments, stop)
+    if beginning is None:
         return exit_codes.TRY_AGAIN
     group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
     flow = FlowEngine(
-        spark, job, reading, users, assignments, followed, slots, group, journal, begins, state
+        context,
+        job,
+        reading,
+        users,
+        assignments,
+        followed,
+        slots,
+        group,
+        journal,
+        begins,
+        beginning,
     )
     metrics = JobMetrics(flow.collect, lambda: group.measure_lag(flow.ends))
     if job.metrics_port is not None:
@@ -329,22 +335,12 @@ def run(
 
 
 def _begin(
-    journal: FlowJournal,
-    begins: QueueBegins,
-    reading: Reading,
-    assignments: Assignments,
-    stop: threading.Event,
-) -> FlowState | None:
-    """Read the journal, or begin a new one. Return None if `stop` is set before that works."""
+    beginner: FlowBeginner, assignments: Assignments, stop: threading.Event
+) -> FlowBeginning | None:
+    """Find the beginning, however often that fails. Return None if `stop` is set before."""
     for pause in PATIENCE.make_pauses():
         try:
-            journal.refuse_batches()
-            state = journal.read_newest()
-            if state is None:
-                ends = offsets.write_offsets(begins.find_all())
-                state = FlowState(str(uuid.uuid4()), reading.group, 0, -1, ends)
-                journal.append(state)
-            folders.finish_moves(state.pending)
+            return beginner.begin()
         except UsageError:
             raise
         except (MqError, Py4JError, OSError, JournalTakenError) as error:
@@ -353,11 +349,4 @@ def _begin(
             assignments.report(BareReport(text))
             if stop.wait(pause):
                 return None
-            continue
-        if state.group != reading.group:
-            raise UsageError(
-                f"the checkpoint belongs to the group {state.group!r}, not to {reading.group!r}: "
-                "choose another checkpoint"
-            )
-        return state
     raise AssertionError("pauses have no end")

@@ -8,6 +8,7 @@ A move is one step of the file system, so a reader sees all rows of a commit or 
 """
 
 import contextlib
+import errno
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +18,10 @@ from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.journal import Pending
 
 HIDDEN = "_writing"
+
+
+class FolderTakenError(UsageError):
+    """The place of a folder is taken. A retry does not help."""
 
 
 class SinkFolders:
@@ -34,6 +39,10 @@ class SinkFolders:
         """Say where a folder will be seen."""
         return Pending(written, str(self._root / f"batch={batch}"))
 
+    def delete(self, batch: int) -> None:
+        """Delete the folder of a batch, if there is one."""
+        shutil.rmtree(self._root / f"batch={batch}", ignore_errors=True)
+
     def clean(self) -> None:
         """Delete what no commit names: call it after the moves, and before tasks begin."""
         shutil.rmtree(self._root / HIDDEN, ignore_errors=True)
@@ -43,7 +52,7 @@ def move(pending: Pending) -> None:
     """Move a folder into its place, unless that was done before."""
     place = Path(pending.place)
     try:
-        Path(pending.written).rename(place)
+        _rename(pending)
     except FileNotFoundError as error:
         if not place.exists():
             raise FilesMissingError(
@@ -61,7 +70,20 @@ def finish_moves(pending: Iterable[Pending]) -> None:
     """
     for each in pending:
         with contextlib.suppress(FileNotFoundError):
-            Path(each.written).rename(each.place)
+            _rename(each)
+
+
+def _rename(pending: Pending) -> None:
+    try:
+        Path(pending.written).rename(pending.place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        raise FolderTakenError(
+            f"{pending.place} exists already, with other rows: the checkpoint is older than the "
+            "files of the sink. Move the folders with this number and higher ones elsewhere, or "
+            "choose another checkpoint"
+        ) from error
 
 
 def find_local(path: str, field: str = "sink") -> Path:

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from contract.following import UNREADABLE
 from mq_client.errors import UsageError
@@ -29,11 +29,8 @@ from spark_jobs.journal import Tree
 log = logging.getLogger("evenkeel.job")
 VERSION = 1
 FOLDER = "flow"
-BATCHES = "offsets"
-"""Spark's folder for the offset log of a query, at the same location."""
-OTHER = (
-    "choose another checkpoint, with which the job continues at the group's offsets at the brokers"
-)
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+"""The setting with which users choose how Spark writes files of checkpoints."""
 KEPT = 10
 """How many entries are kept, for people who want to look back."""
 
@@ -57,6 +54,8 @@ class FlowState(msgspec.Struct, frozen=True):
     """The number of the last commit with rows; -1 before the first."""
     offsets: Tree
     pending: list[Pending] = []
+    skip: str = ""
+    """The last value of `skip` that was carried out."""
     version: int = VERSION
 
 
@@ -67,38 +66,33 @@ class JournalTakenError(Exception):
 class FlowJournal:
     """Reads and writes the entries."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+    def __init__(self, context: SparkContext, checkpoint: str) -> None:
         """Touch nothing yet."""
-        jvm: Any = spark._jvm
-        session: Any = spark._jsparkSession
+        jvm: Any = context._jvm
         self._jvm = jvm
         self._checkpoint = checkpoint.rstrip("/")
+        settings = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
+        if manager := context.getConf().get(MANAGER):
+            settings.set(MANAGER, manager)
         managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-        self._manager = managers.create(
-            self._make_path(FOLDER), session.sessionState().newHadoopConf()
-        )
+        self._manager = managers.create(self._make_path(FOLDER), settings)
         self.number = -1
         """The number of the newest entry; -1 before the first."""
 
     @property
     def is_begun(self) -> bool:
         """Whether a flow has used this location."""
-        return bool(self._list_numbers())
-
-    def refuse_batches(self) -> None:
-        """Raise a `UsageError` if a job with batches has used this location, and no flow."""
-        if not self.is_begun and self._manager.exists(self._make_path(BATCHES)):
-            raise UsageError(f"this checkpoint was written by engine Batch, not by Flow: {OTHER}")
+        return bool(self.list_numbers(FOLDER))
 
     def read_newest(self) -> FlowState | None:
         """Read the newest entry; None if there is none."""
-        numbers = self._list_numbers()
+        numbers = self.list_numbers(FOLDER)
         if not numbers:
             return None
         self.number = max(numbers)
         where = f"{self._checkpoint}/{FOLDER}/{self.number}"
         try:
-            found = msgspec.json.decode(self._read(self.number), type=FlowState)
+            found = msgspec.json.decode(self.read(f"{FOLDER}/{self.number}"), type=FlowState)
         except UNREADABLE as error:
             raise UsageError(
                 f"{where}: this entry of the journal cannot be read: {error}. Without it nobody "
@@ -123,7 +117,7 @@ class FlowJournal:
             if "FileAlreadyExistsException" not in str(error.java_exception):
                 raise
             # An earlier attempt of ours may have written it, and have failed after that.
-            if self._read(number) != text:
+            if self.read(f"{FOLDER}/{number}") != text:
                 raise JournalTakenError(
                     f"{self._checkpoint}/{FOLDER}/{number} exists already: another driver uses "
                     "this checkpoint"
@@ -131,6 +125,22 @@ class FlowJournal:
         self.number = number
         if number >= KEPT:
             self._manager.delete(self._make_entry_path(number - KEPT))
+
+    def list_numbers(self, folder: str) -> list[int]:
+        """List the files in a folder of the checkpoint whose names are numbers."""
+        path = self._make_path(folder)
+        if not self._manager.exists(path):
+            return []
+        names = [each.getPath().getName() for each in self._manager.list(path)]
+        return [int(name) for name in names if name.isascii() and name.isdecimal()]
+
+    def read(self, name: str) -> bytes:
+        """Read a file of the checkpoint."""
+        stream = self._manager.open(self._make_path(name))
+        try:
+            return bytes(stream.readAllBytes())
+        finally:
+            stream.close()
 
     def _create(self, number: int, text: bytes) -> None:
         stream = self._manager.createAtomic(self._make_entry_path(number), False)
@@ -141,19 +151,6 @@ class FlowJournal:
             stream.cancel()
             raise
         stream.close()
-
-    def _read(self, number: int) -> bytes:
-        stream = self._manager.open(self._make_entry_path(number))
-        try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
-
-    def _list_numbers(self) -> list[int]:
-        if not self._manager.exists(self._make_path(FOLDER)):
-            return []
-        names = [each.getPath().getName() for each in self._manager.list(self._make_path(FOLDER))]
-        return [int(name) for name in names if name.isascii() and name.isdecimal()]
 
     def _make_entry_path(self, number: int) -> Any:
         return self._make_path(f"{FOLDER}/{number}")

@@ -23,6 +23,7 @@ from spark_jobs.pipeline.flow import wire
 log = logging.getLogger("evenkeel.job")
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 0.5
 CONNECT_SECONDS = 5.0
+Answer = wire.Located | wire.Settled
 
 
 class DriverPlace(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class DriverLink:
         self._is_connected = asyncio.Event()
         self._numbers = itertools.count(1)
         self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
-        self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[int]]] = {}
+        self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[Answer]]] = {}
         """Calls that wait for an answer. They are sent again on a new connection."""
 
     async def run(self) -> None:
@@ -101,25 +102,33 @@ class DriverLink:
             assert self._writer is not None
             await self._writer.drain()
 
-    async def locate(self, queue: MessageQueue) -> int:
+    async def locate(self, queue: MessageQueue) -> wire.Located:
         """Ask where reading a queue begins."""
-        return await self._call(lambda call: wire.TaskLocate(call, queue))
+        found = await self._call(lambda call: wire.TaskLocate(call, queue))
+        assert isinstance(found, wire.Located)
+        return found
 
     async def commit(self, make: Callable[[int], wire.TaskCommit]) -> bool:
         """Send the commit that `make` makes for a call; return whether the driver accepts it."""
-        return bool(await self._call(make))
+        found = await self._call(make)
+        assert isinstance(found, wire.Settled)
+        return found.is_accepted
 
     def report(
-        self, queue: MessageQueue, offset: int, text: str, *, is_fatal: bool = False
+        self,
+        queue: MessageQueue,
+        offset: int,
+        text: str,
+        consequence: wire.Consequence = wire.Consequence.QUEUE_WAITS,
     ) -> None:
         """Tell the driver what goes wrong. If it cannot be told now, it is told the next time."""
         with contextlib.suppress(OSError):
-            self._send(wire.TaskTrouble(queue, offset, text, is_fatal))
+            self._send(wire.TaskTrouble(queue, offset, text, consequence))
 
-    async def _call(self, make: Callable[[int], wire.FromTask]) -> int:
+    async def _call(self, make: Callable[[int], wire.FromTask]) -> Answer:
         call = next(self._numbers)
         message = make(call)
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._calls[call] = message, answer
         try:
             with contextlib.suppress(OSError):  # it is sent again on the next connection
@@ -151,13 +160,11 @@ class DriverLink:
             case wire.AskRefused(number=number, refusal=refusal):
                 if number in self._asks and not self._asks[number].done():
                     self._asks[number].set_exception(RefusedError(409, refusal))
-            case wire.Located(call=call, offset=offset):
-                self._settle(call, offset)
-            case wire.Settled(call=call, is_accepted=is_accepted):
-                self._settle(call, int(is_accepted))
+            case wire.Located() | wire.Settled():
+                self._settle(message)
             case wire.Stop():
                 self._stop()
 
-    def _settle(self, call: int, value: int) -> None:
-        if call in self._calls and not self._calls[call][1].done():
-            self._calls[call][1].set_result(value)
+    def _settle(self, answer: Answer) -> None:
+        if answer.call in self._calls and not self._calls[answer.call][1].done():
+            self._calls[answer.call][1].set_result(answer)

@@ -115,6 +115,18 @@ class FileFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class SinkPlace:
+    """Where a sink of the job writes files."""
+
+    path: str
+    format: FileFormat
+
+    def open(self, query: str) -> "FileSink":
+        """Make the sink for a journal with this id."""
+        return FileSink(SinkFolders(self.path, query), self.format)
+
+
+@dataclass(frozen=True, slots=True)
 class FileSink:
     """Where rows go, and in which format."""
 

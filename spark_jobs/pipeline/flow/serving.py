@@ -22,6 +22,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from py4j.protocol import Py4JError
 
 from contract.following import (
@@ -40,6 +41,7 @@ from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
 from spark_jobs.pipeline.flow import folders, wire
+from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.commits import Commits
 from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, Pending
@@ -57,6 +59,10 @@ FindBegins = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
 
 class TaskFailedError(Exception):
     """A task cannot go on, and a retry does not help."""
+
+
+class LossFoundError(Exception):
+    """Messages are lost, and the user allows that: the driver must start again to skip them."""
 
 
 @dataclass(eq=False)
@@ -97,7 +103,7 @@ class FlowServer:
 
     def __init__(
         self,
-        state: FlowState,
+        beginning: FlowBeginning,
         journal: FlowJournal,
         rows: SinkFolders,
         dead: SinkFolders | None,
@@ -110,7 +116,8 @@ class FlowServer:
         """Set by `start`."""
         self._thread: threading.Thread
         self._closing = asyncio.Event()
-        self._state = state
+        self._state = state = beginning.state
+        self._lost_below = beginning.lost_below
         self._journal = journal
         self._rows = rows
         self._dead = dead
@@ -319,7 +326,8 @@ class FlowServer:
                     return
                 if message.queue not in begins:
                     await asyncio.sleep(LOCATE_AGAIN_SECONDS)
-        peer.send(wire.Located(message.call, self._commits.ends[message.queue]))
+        begin = self._commits.ends[message.queue]
+        peer.send(wire.Located(message.call, begin, self._lost_below.get(message.queue, 0)))
 
     def _hear_commit(self, peer: Peer, asked: wire.TaskCommit) -> None:
         session = self._group.sessions.get(peer.slot)
@@ -354,9 +362,9 @@ class FlowServer:
             group, self._accepted = self._accepted, []
             moves = [each for _, _, pending in group for each in pending]
             ends = dict(self._commits.ends)
-            state = FlowState(
-                self._state.query, self._state.group, self.adopted_epoch, self._batch,
-                offsets.write_offsets(ends), moves,
+            state = msgspec.structs.replace(
+                self._state, epoch=self.adopted_epoch, batch=self._batch,
+                offsets=offsets.write_offsets(ends), pending=moves,
             )  # fmt: skip
             await self._persist(state)
             self.ends, self.batch = ends, state.batch
@@ -396,8 +404,15 @@ class FlowServer:
         log.warning("slot %s: %s", peer.slot, found.text)
         self._troubles[found.queue] = found.offset, found.text
         self._note_progress()
-        if found.is_fatal and not self._failed.done():
-            self._failed.set_exception(TaskFailedError(found.text))
+        if self._failed.done():
+            return
+        match found.consequence:
+            case wire.Consequence.JOB_ENDS:
+                self._failed.set_exception(TaskFailedError(found.text))
+            case wire.Consequence.JOB_STARTS_AGAIN:
+                self._failed.set_exception(LossFoundError(found.text))
+            case wire.Consequence.QUEUE_WAITS:
+                pass
 
     def _note_progress(self) -> None:
         """Forget troubles that are over, and say those that are not."""

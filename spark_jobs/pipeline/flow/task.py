@@ -26,14 +26,14 @@ from follower.pieces import DeadLetter
 from follower.positions import MovedOnError, Step
 from follower.running import Running
 from follower.work import Work
-from mq_client.pulling import OffsetGoneError, Position
+from mq_client.pulling import BeyondEndError, OffsetGoneError, Position
 from mq_client.values import MessageQueue
 from spark_jobs import schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.fetching import find_own_executor
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
 from spark_jobs.pipeline.flow.rows import FileSink, HeldRows, divide
-from spark_jobs.pipeline.flow.wire import TaskCommit
+from spark_jobs.pipeline.flow.wire import Consequence, TaskCommit
 from spark_jobs.planning import Range
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
@@ -79,13 +79,12 @@ class FlowTask:
     """Where dead letters go; None: a message that was given up lets its queue stand still."""
     function: Function | None
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, _: Iterable[str]) -> Iterator[None]:
         """Follow until the driver says that the task must end."""
         logging.basicConfig(
             level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
         )
-        for _ in batches:
-            asyncio.run(self._follow())
+        asyncio.run(self._follow())
         yield from ()
 
     async def _follow(self) -> None:
@@ -138,12 +137,16 @@ class TaskRows:
         self._held: dict[MessageQueue, HeldRows] = {}
         self._room = threading.Condition()
         """Guards `_held`. Threads wait here while there are too many rows."""
+        self.lost_below: dict[MessageQueue, int] = {}
+        """By queue: lost messages with a lower offset are skipped."""
         self._number = 0
         self._committing: asyncio.Task[None] | None = None
 
     async def read_position(self, group: str, queue: MessageQueue) -> int:
         """Ask the driver where a queue begins."""
-        return await self._link.locate(queue)
+        found = await self._link.locate(queue)
+        self.lost_below[queue] = found.lost_below
+        return found.offset
 
     def hold(self, work: Work) -> None:
         """Begin a holding of a queue, without rows."""
@@ -254,17 +257,25 @@ class FlowBrokers(GroupBrokers):
         assert work.stored is not None
         self._rows.hold(work)
         work.position = Position(
-            work.queue, work.stored, wanted=self._reading.wanted,
-            allow_gaps=not self._reading.fail_on_data_loss,
+            work.queue, work.stored, wanted=self._reading.wanted, was_read=True
         )  # fmt: skip
         return work.stored
 
     async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
         """Pull the next messages. Lost messages end the job, unless the user allows losses."""
+        position, may_lose = work.position, not self._reading.fail_on_data_loss
+        assert position is not None
+        position.allow_gaps = may_lose or position.next < self._rows.lost_below[work.queue]
         try:
             return await super().pull(work, queues)
         except OffsetGoneError as error:
-            self._link.report(error.queue, error.asked, str(error), is_fatal=True)
+            self._link.report(error.queue, error.asked, str(error), Consequence.JOB_ENDS)
+            raise
+        except BeyondEndError as error:
+            # The journal has the offset from which the queue must turn back. Only a driver that
+            # starts may change it.
+            consequence = Consequence.JOB_STARTS_AGAIN if may_lose else Consequence.JOB_ENDS
+            self._link.report(error.queue, error.asked, str(error), consequence)
             raise
 
     async def bury(self, work: Work, letter: DeadLetter) -> None:

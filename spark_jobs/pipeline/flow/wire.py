@@ -6,6 +6,7 @@ answers follow the contract of `contract.following`: the driver is the coordinat
 member.
 """
 
+import enum
 from collections.abc import Sequence
 
 import msgspec
@@ -53,13 +54,22 @@ class TaskCommit(msgspec.Struct, frozen=True, tag=True):
     bytes: int
 
 
+class Consequence(enum.Enum):
+    """What trouble with a queue means for the job."""
+
+    QUEUE_WAITS = "QueueWaits"
+    JOB_STARTS_AGAIN = "JobStartsAgain"
+    """The driver starts again, and skips what is lost before it begins."""
+    JOB_ENDS = "JobEnds"
+
+
 class TaskTrouble(msgspec.Struct, frozen=True, tag=True):
-    """A queue stands still at an offset, for the report. The job ends if a retry does not help."""
+    """A queue stands still at an offset."""
 
     queue: MessageQueue
     offset: int
     text: str
-    is_fatal: bool
+    consequence: Consequence
 
 
 class TaskLeave(msgspec.Struct, frozen=True, tag=True):
@@ -87,6 +97,8 @@ class Located(msgspec.Struct, frozen=True, tag=True):
 
     call: int
     offset: int
+    lost_below: int = 0
+    """Lost messages with a lower offset are skipped."""
 
 
 class Settled(msgspec.Struct, frozen=True, tag=True):

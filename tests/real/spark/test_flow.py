@@ -1,7 +1,6 @@
 """A job that runs as a flow: tasks that never end, and a driver that alone commits."""
 
 import os
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,14 @@ import pytest
 
 from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking
-from mq_client.values import TopicConfig
+from mq_client.values import MessageQueue, TopicConfig
 from sandbox import jars, sinks
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob
 from sandbox.rocketmq import RocketMq
 from sandbox.rocketmq import run as run_rocketmq
 from tests.real.numbers import Numbers, arrived
 from tests.real.spark.forgetting import SMALL_FILES, forget_files
-from tests.real.spark.source import ends_at, send
+from tests.real.spark.source import delete, ends_at, send
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -148,7 +147,9 @@ def test_a_message_that_the_function_refuses_holds_up_its_own_queue_or_is_a_dead
     assert list_errors(tmp_path / "dead") == sorted(["odd", trouble])
 
 
-def test_lost_messages_end_the_job_and_name_the_queue(tmp_path: Path, unique_name: str) -> None:
+def test_lost_messages_end_the_job_until_the_user_skips_them(
+    tmp_path: Path, unique_name: str
+) -> None:
     with (
         run_rocketmq(brokers=1, properties=SMALL_FILES) as mq,
         blocking.Client(mq.name_server.address) as client,
@@ -173,39 +174,86 @@ def test_lost_messages_end_the_job_and_name_the_queue(tmp_path: Path, unique_nam
             assert job.process.wait(PATIENCE_SECONDS) == PERMANENT, job.log
             assert str(queue) in str(job.report["error"])
             assert client.find_committed(job.group, queue) == 1
+            job.parts["skip"] = "monday"
+            job.start()
+            send(client, queue, b"last")
+            end = client.find_max_offset(queue)
+            job.wait_until(lambda _: client.find_committed(job.group, queue) == end)
+            skipped = job.report["skipped"]
+            assert job.end_by(signal.SIGTERM) == DONE
+        found = {row["queue_offset"] for row in job.read_rows()}
+        lost = set(range(end)) - found
+        assert (skipped["value"], skipped["messages"]) == ("monday", len(lost))
+        assert lost == set(range(1, len(lost) + 1)), "only the first ones are missing"
+
+
+def test_a_queue_that_was_made_anew_ends_the_job_or_is_read_from_its_end_on(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
+) -> None:
+    rocketmq.create_topics({unique_name: 1}, brokers=["broker-a"])
+    where = rocketmq.name_server.address
+    queue = MessageQueue(unique_name, "broker-a", 0)
+    send(client, queue, b"0", b"1", b"2")
+    with RunningJob(tmp_path, client, unique_name, where, wanted=1, parts=flow(tmp_path)) as job:
+        job.wait_until(lambda _: arrived(tmp_path / "rows") == dict.fromkeys(range(3), 1))
+        assert job.end_by(signal.SIGTERM) == DONE
+        delete(rocketmq, unique_name)
+        rocketmq.create_topics({unique_name: 1}, brokers=["broker-a"])
+        send(client, queue, b"skipped")
+        ends_at(client, unique_name, 1)
+        job.start()
+        assert job.process.wait(PATIENCE_SECONDS) == PERMANENT, job.log
+        assert f"{queue} was read up to 3, but ends at 1" in str(job.report["error"])
+        job.options["failOnDataLoss"] = "false"
+        job.start()
+        job.wait_until(lambda it: it.get("pinned", False) and it["slots"])
+        send(client, queue, b"3")
+        job.wait_until(lambda _: arrived(tmp_path / "rows") == dict.fromkeys(range(4), 1))
+        assert job.end_by(signal.SIGTERM) == DONE
 
 
 def test_a_job_that_a_flow_cannot_run_says_what_to_change(
     rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, topic: str
 ) -> None:
-    parts = flow(tmp_path) | {"transform": {"sql": "SELECT 1 FROM messages"}, "skip": "now"}
+    parts = flow(tmp_path) | {"transform": {"sql": "SELECT 1 FROM messages"}, "mode": "Scheduled"}
     where = rocketmq.name_server.address
     with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
         assert job.process.wait(PATIENCE_SECONDS) == PERMANENT
         assert job.report["error"] == (
-            "engine Flow cannot do transform.sql, skip yet: set engine to Batch"
+            "engine Flow cannot do mode Scheduled, transform.sql yet: set engine to Batch"
         )
 
 
-def test_a_checkpoint_belongs_to_one_engine(
+def test_a_flow_takes_over_the_checkpoint_of_batches_and_keeps_it(
     rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, topic: str
 ) -> None:
-    queues = client.find_route(topic).readable
     where = rocketmq.name_server.address
     alone = {"spark": {**SPARK, "spark.master": "local-cluster[1,1,1024]"}}
-    with RunningJob(
-        tmp_path, client, topic, where, wanted=1, parts={**flow(tmp_path), **alone}
-    ) as job:
-        send(client, queues[0], b"0")
-        job.wait_until(lambda _: client.find_committed(job.group, queues[0]) == 1)
+    with (
+        Numbers(where, topic) as numbers,
+        RunningJob(tmp_path, client, topic, where, wanted=1, parts=alone) as job,
+    ):
+        batch = job.wait_until(lambda it: it.get("batch", -1) >= 2)["batch"]
+        job.end_by(signal.SIGKILL)
+        # As if the driver had died after writing its last rows, and before the commit.
+        planned, committed = (
+            max(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
+            for folder in (tmp_path / "checkpoint/offsets", tmp_path / "checkpoint/commits")
+        )
+        if planned == committed:
+            (tmp_path / f"checkpoint/commits/{committed}").unlink()
+        job.parts = {**flow(tmp_path), **alone}
+        job.start()
+        job.wait_until(lambda it: it.get("batch", -1) > batch + 2)
+        numbers.stop()
+        ends = numbers.find_ends(client)
+        job.wait_until(
+            lambda _: all(client.find_committed(job.group, q) == end for q, end in ends.items())
+        )
         assert job.end_by(signal.SIGTERM) == DONE
         job.parts = alone
         job.start()
         assert job.process.wait(PATIENCE_SECONDS) == PERMANENT, job.log
         assert job.report["error"].startswith("this checkpoint was written by engine Flow")
-        shutil.rmtree(tmp_path / "checkpoint/flow")
-        (tmp_path / "checkpoint/offsets").mkdir(parents=True, exist_ok=True)
-        job.parts = {**flow(tmp_path), **alone}
-        job.start()
-        assert job.process.wait(PATIENCE_SECONDS) == PERMANENT, job.log
-        assert job.report["error"].startswith("this checkpoint was written by engine Batch")
+    assert arrived(tmp_path / "rows") == dict.fromkeys(range(numbers.sent), 1)
+    assert len(list((tmp_path / "rows").iterdir())) == 1, "the folders continue"

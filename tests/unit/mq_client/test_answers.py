@@ -238,6 +238,17 @@ def test_messages_beyond_the_end_are_waited_for_where_that_can_help(told: Pulled
     assert behind.next(*script) == ([5, 6, 7], ["b:1", "b:1", "b:1", "a:1"])
 
 
+def test_a_queue_that_ends_before_what_was_read_of_it_has_lost_messages() -> None:
+    reading = Reading(allow_gaps=True)
+    reading.position.stop, reading.position.was_read = None, True
+    with pytest.raises(BeyondEndError) as caught:
+        reading.next(ROUTE, BEYOND[0], BEYOND[0])
+    assert str(caught.value) == (
+        "orders@broker-a 3 was read up to 5, but ends at 3: either the topic was created again or "
+        "the broker lost messages"
+    )
+
+
 @pytest.mark.parametrize("masters", [{1: "b:1"}, {}], ids=["named as a slave", "not named"])
 def test_a_slave_that_acts_as_master_does_not_tell_what_is_gone(masters: dict[int, str]) -> None:
     """A name server with supportActingMaster lists the slave as master, with read-only topics."""

@@ -34,7 +34,6 @@ def read(**changed: Any) -> engine.FlowPart:
         ({"deadLetter": {"format": "orc", "path": "/bad"}}, "deadLetter.format orc"),
         ({"sink": {"file": "sink.py"}}, "sink.file"),
         ({"sink": {"format": "console"}}, "sink has no path"),
-        ({"skip": "today"}, "skip"),
         ({"sink": {"format": "delta", "path": "/rows"}}, "sink.format delta"),
         ({"sink": {"format": "json", "path": "s3a://rows"}}, "sink.path s3a://rows"),
         ({"spark": {"spark.master": "local[2]"}}, r"spark.master local\[2\]"),

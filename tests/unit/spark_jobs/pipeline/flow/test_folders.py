@@ -1,12 +1,20 @@
 """Folders of rows are hidden until their commit is in the journal."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.files import FilesMissingError
-from spark_jobs.pipeline.flow.folders import SinkFolders, find_local, finish_moves, move
+from spark_jobs.pipeline.flow.folders import (
+    FolderTakenError,
+    SinkFolders,
+    find_local,
+    finish_moves,
+    move,
+)
+from spark_jobs.pipeline.flow.journal import Pending
 
 
 def write(folders: SinkFolders, number: int) -> Path:
@@ -29,6 +37,18 @@ def test_a_folder_that_nobody_has_is_an_error_that_says_what_to_do(tmp_path: Pat
     folders = SinkFolders(str(tmp_path), "q")
     with pytest.raises(FilesMissingError, match="driver and all executors share"):
         move(folders.plan_move(str(folders.name_hidden("session", 1)), 7))
+
+
+@pytest.mark.parametrize("act", [move, lambda pending: finish_moves([pending])])
+def test_a_place_that_has_other_rows_is_never_replaced(
+    tmp_path: Path, act: Callable[[Pending], None]
+) -> None:
+    folders = SinkFolders(str(tmp_path), "q")
+    move(folders.plan_move(str(write(folders, 1)), 7))
+    later = folders.plan_move(str(write(folders, 2)), 7)
+    with pytest.raises(FolderTakenError, match=r"batch=7 exists already, .* choose another check"):
+        act(later)
+    assert (tmp_path / "query=q/batch=7/part-0.json").read_text() == "1"
 
 
 def test_what_no_commit_names_is_deleted(tmp_path: Path) -> None:

@@ -127,9 +127,9 @@ def test_what_waits_for_an_answer_is_sent_again_on_the_next_connection() -> None
         driver.writer.close()
         await driver.accept()
         assert [await driver.hear(), await driver.hear()] == first
-        driver.say(wire.Located(2, 40))
+        driver.say(wire.Located(2, 40, 7))
         driver.say(wire.Settled(1, is_accepted=True))
-        assert await locating == 40
+        assert await locating == wire.Located(2, 40, 7)
         assert await committing is True
 
     play(story)

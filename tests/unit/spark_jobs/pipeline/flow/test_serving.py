@@ -23,9 +23,11 @@ from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import JobAssignment
 from spark_jobs.pipeline.flow import serving, wire
+from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
-from spark_jobs.pipeline.flow.serving import FlowServer, TaskFailedError
+from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
+from spark_jobs.pipeline.flow.wire import Consequence
 from spark_jobs.planning import Range
 
 A, B, NEW = (MessageQueue("orders", "broker-a", number) for number in range(3))
@@ -108,10 +110,12 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.journal = FakeJournal()
         self.begins: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]] = dict
-        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}))
+        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}), skip="May")
+        beginning = FlowBeginning(state, lost_below={A: 15})
         journal: Any = self.journal
         self.server = FlowServer(
-            state, journal, SinkFolders(str(folder), "q"), SinkFolders(str(folder / "dead"), "q"),
+            beginning, journal,
+            SinkFolders(str(folder), "q"), SinkFolders(str(folder / "dead"), "q"),
             GroupSource("billing", []), lambda known: self.begins(known), SECRET,
         )  # fmt: skip
         self.server.start("127.0.0.1", 0)
@@ -324,19 +328,42 @@ def test_a_journal_that_another_driver_writes_ends_this_one(scene: Scene) -> Non
 
 def test_a_queue_that_stands_still_is_named_until_it_is_past_that_message(scene: Scene) -> None:
     task = scene.begin()
-    task.say(wire.TaskTrouble(A, 12, "orders offset 12: bad", is_fatal=False))
+    task.say(wire.TaskTrouble(A, 12, "orders offset 12: bad", Consequence.QUEUE_WAITS))
     assert task.commit(1, (A, 10, 12), (B, 20, 21)).is_accepted
     assert scene.server.trouble == "orders offset 12: bad"
     assert task.commit(2, (A, 12, 13)).is_accepted
     assert scene.server.trouble is None
 
 
-def test_a_fatal_trouble_ends_the_job(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("consequence", "error"),
+    [
+        (Consequence.JOB_ENDS, TaskFailedError),
+        (Consequence.JOB_STARTS_AGAIN, LossFoundError),
+    ],
+)
+def test_lost_messages_end_the_driver(
+    scene: Scene, consequence: Consequence, error: type[Exception]
+) -> None:
     task = scene.begin()
-    task.say(wire.TaskTrouble(A, 12, "messages are lost", is_fatal=True))
+    task.say(wire.TaskTrouble(A, 12, "messages are lost", consequence))
     assert task.ask(A, B) == {A, B}
-    with pytest.raises(TaskFailedError, match="messages are lost"):
+    with pytest.raises(error, match="messages are lost"):
         scene.server.check()
+
+
+def test_a_task_learns_which_lost_messages_it_may_skip(scene: Scene) -> None:
+    task = scene.begin()
+    for call, (queue, offset, lost_below) in enumerate([(A, 10, 15), (B, 20, 0)]):
+        task.say(wire.TaskLocate(call, queue))
+        assert task.hear() == wire.Located(call, offset, lost_below)
+
+
+def test_each_entry_keeps_what_only_the_beginning_sets(scene: Scene) -> None:
+    task = scene.begin()
+    assert task.commit(1, (A, 10, 12)).is_accepted
+    written = scene.journal.entries[-1]
+    assert (written.query, written.group, written.skip) == ("q", "billing", "May")
 
 
 def test_a_new_queue_is_located_once_a_broker_says_where_it_begins(

@@ -1,0 +1,123 @@
+"""
+Finds the state with which a flow begins, before its tasks do anything.
+
+It is the newest entry of the journal, or what a job with batches has left, or a new one. Lost
+messages are skipped here, if the user wants that, because only here nobody reads.
+"""
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from mq_client.errors import UsageError
+from mq_client.values import MessageQueue
+from spark_jobs import journal as offsets
+from spark_jobs import planning
+from spark_jobs.options import Reading
+from spark_jobs.pipeline import skipping
+from spark_jobs.pipeline.flow import folders, takeover
+from spark_jobs.pipeline.flow.begins import QueueBegins
+from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState
+from spark_jobs.pipeline.flow.rows import SinkPlace
+from spark_jobs.pipeline.skipping import Skipped
+from spark_jobs.planning import Range
+from spark_jobs.source import require_all, require_masters
+
+log = logging.getLogger("evenkeel.job")
+
+
+@dataclass(frozen=True, slots=True)
+class FlowBeginning:
+    """With what a flow begins."""
+
+    state: FlowState
+    skipped: Skipped | None = None
+    """What was skipped, if `skip` has a new value."""
+    lost_below: Mapping[MessageQueue, int] = field(default_factory=dict)
+    """
+    Where each queue ended when it was asked for losses. A task may skip lost messages below that
+    too: the broker may delete more of them before the task reads.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class FlowBeginner:
+    """Finds the beginning of one flow."""
+
+    journal: FlowJournal
+    begins: QueueBegins
+    reading: Reading
+    sinks: Sequence[SinkPlace]
+    skip: str
+
+    def begin(self) -> FlowBeginning:
+        """
+        Bring journal and folders into a state with which tasks can begin.
+
+        After an error, this may be called again.
+        """
+        state = self.journal.read_newest()
+        if state is not None:
+            self._check_group(state)
+            folders.finish_moves(state.pending)
+        else:
+            state = self._take_over() or self._make_new()
+            self.journal.append(state)
+        if skipping.is_open(self.skip, state.skip):
+            return self._skip_losses(state, is_request=True)
+        if not self.reading.fail_on_data_loss:
+            return self._skip_losses(state, is_request=False)
+        return FlowBeginning(state)
+
+    def _make_new(self) -> FlowState:
+        ends = offsets.write_offsets(self.begins.find_all())
+        return FlowState(str(uuid.uuid4()), self.reading.group, 0, -1, ends)
+
+    def _take_over(self) -> FlowState | None:
+        state = takeover.read_batches(self.journal)
+        if state is None:
+            return None
+        self._check_group(state)
+        for sink in self.sinks:
+            sink.open(state.query).folders.delete(state.batch + 1)
+        log.info("the flow takes over the checkpoint of batches, after batch %d", state.batch)
+        return state
+
+    def _check_group(self, state: FlowState) -> None:
+        if state.group != self.reading.group:
+            raise UsageError(
+                f"the checkpoint belongs to the group {state.group!r}, not to "
+                f"{self.reading.group!r}: choose another checkpoint"
+            )
+
+    def _skip_losses(self, state: FlowState, *, is_request: bool) -> FlowBeginning:
+        """Move queues past their losses."""
+        known = offsets.read_offsets(state.offsets)
+        ends = {queue: at for queue, at in known.items() if self.reading.reads(queue.topic)}
+        seen = self.begins.observe(ends)
+        if is_request:  # a request counts once, so every queue must be asked, at its master
+            seen = require_masters(require_all(seen))
+        moved = planning.skip_losses(ends, seen)
+        deleted = [Range(queue, ends[queue], at) for queue, at in moved.items() if at > ends[queue]]
+        skipped = Skipped(self.skip, deleted, planning.find_turned_back(ends, moved))
+        if not is_request and not skipped.lines:
+            return FlowBeginning(state)
+        reason = f"as requested by skip {self.skip!r}" if is_request else "failOnDataLoss is false"
+        for line in skipped.lines or ["nothing"]:
+            log.warning("skipped, %s: %s", reason, line)
+        state = msgspec.structs.replace(
+            state,
+            offsets=offsets.write_offsets(
+                {queue: at for queue, at in known.items() if queue not in ends} | moved
+            ),
+            pending=[],
+            skip=self.skip if is_request else state.skip,
+        )
+        self.journal.append(state)
+        if not is_request:
+            return FlowBeginning(state)
+        lost_below = {queue: each.max for queue, each in seen.queues.items()}
+        return FlowBeginning(state, skipped, lost_below)

@@ -1,0 +1,199 @@
+"""With what a flow begins: its journal, a checkpoint of batches, or nothing; what it skips."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mq_client.errors import NoBrokerError, UsageError
+from mq_client.values import MessageQueue, Offsets
+from spark_jobs import journal as offsets
+from spark_jobs import options
+from spark_jobs.pipeline.flow import takeover
+from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
+from spark_jobs.pipeline.flow.folders import SinkFolders
+from spark_jobs.pipeline.flow.journal import FlowState, Pending
+from spark_jobs.pipeline.flow.rows import FileFormat, SinkPlace
+from spark_jobs.planning import SeenOffsets
+
+A, B, OTHER = (
+    MessageQueue("orders", "broker-a", 0),
+    MessageQueue("orders", "broker-b", 0),
+    MessageQueue("bills", "broker-a", 0),
+)
+NOW = Offsets(5, 30, 0)
+
+
+@dataclass
+class FakeJournal:
+    """Entries and files of a checkpoint, in memory."""
+
+    entries: list[FlowState] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+
+    def read_newest(self) -> FlowState | None:
+        return self.entries[-1] if self.entries else None
+
+    def append(self, state: FlowState) -> None:
+        self.entries.append(state)
+
+    def list_numbers(self, folder: str) -> list[int]:
+        found = (name.split("/") for name in self.files)
+        return [int(name[1]) for name in found if name[0] == folder]
+
+    def read(self, name: str) -> bytes:
+        return self.files[name].encode()
+
+
+@dataclass
+class FakeBrokers:
+    """Answers with these ends; brokers that are named do not answer."""
+
+    ends: Mapping[MessageQueue, Offsets]
+    silent: frozenset[str] = frozenset()
+
+    def find_all(self) -> dict[MessageQueue, int]:
+        return {queue: each.max for queue, each in self.ends.items()}
+
+    def observe(self, known: Mapping[MessageQueue, int]) -> SeenOffsets:
+        assert OTHER not in known, "a topic that is not read is not asked for"
+        answering = {q for q in known.keys() | self.ends.keys() if q.broker not in self.silent}
+        return SeenOffsets(
+            {queue: each for queue, each in self.ends.items() if queue in answering},
+            frozenset((queue.topic, queue.broker) for queue in answering),
+            dict.fromkeys(self.silent, NoBrokerError("down")),
+        )
+
+
+def make_state(ends: Mapping[MessageQueue, int], **changed: Any) -> FlowState:
+    parts = {"query": "q", "group": "billing", "epoch": 3, "batch": 7, **changed}
+    return FlowState(offsets=offsets.write_offsets(ends), **parts)
+
+
+def write_batches(
+    committed: Mapping[MessageQueue, int], planned: Mapping[MessageQueue, int] | None = None,
+    **changed: Any,
+) -> dict[str, str]:  # fmt: skip
+    """Make the files that Spark writes for a job with batches: batch 4 is committed."""
+    files = {"metadata": '{"id":"q"}', "commits/4": "v1\n{}"}
+    for number, ends in ((4, committed), (5, planned)):
+        if ends is not None:
+            entry = {
+                "epoch": 3, "group": "billing", "filter": {"expression": "*", "kind": "TAG"},
+                "offsets": offsets.write_offsets(ends), **changed,
+            }  # fmt: skip
+            files[f"offsets/{number}"] = f'v1\n{{"conf":{{}}}}\n{json.dumps(entry)}'
+    return files
+
+
+def begin(
+    folder: Path, journal: FakeJournal, brokers: FakeBrokers, *, skip: str = "", loses: bool = False
+) -> FlowBeginning:
+    source = {"nameServers": "n:1", "topics": "orders", "group": "billing"}
+    reading = options.parse_reading(
+        {**source, "failOnDataLoss": str(not loses).lower()}, is_stream=True
+    )
+    entries: Any = journal
+    asked: Any = brokers
+    sink = SinkPlace(str(folder), FileFormat("json", {}))
+    return FlowBeginner(entries, asked, reading, [sink], skip).begin()
+
+
+def test_a_new_flow_begins_where_the_brokers_say_and_writes_it_down(tmp_path: Path) -> None:
+    journal = FakeJournal()
+    found = begin(tmp_path, journal, FakeBrokers({A: NOW}))
+    assert journal.entries == [found.state]
+    assert offsets.read_offsets(found.state.offsets) == {A: 30}
+    again = begin(tmp_path, journal, FakeBrokers({A: Offsets(5, 99, 0)}))
+    assert again.state == found.state, "brokers are not asked again"
+
+
+def test_folders_that_a_driver_has_left_are_moved_first(tmp_path: Path) -> None:
+    folders = SinkFolders(str(tmp_path), "q")
+    hidden = folders.name_hidden("session", 1)
+    hidden.mkdir(parents=True)
+    pending = folders.plan_move(str(hidden), 7)
+    begin(tmp_path, FakeJournal([make_state({A: 10}, pending=[pending])]), FakeBrokers({A: NOW}))
+    assert Path(pending.place).exists()
+
+
+def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
+    tmp_path: Path,
+) -> None:
+    folders = [tmp_path / f"query=q/batch={number}" for number in (4, 5)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    aside = {"aside": offsets.write_offsets({OTHER: 2}), "skip": "May"}
+    journal = FakeJournal(files=write_batches({A: 10, B: 20}, planned={A: 12, B: 25}, **aside))
+    found = begin(tmp_path, journal, FakeBrokers({A: NOW}))
+    assert found.state == make_state({A: 10, B: 20, OTHER: 2}, batch=4, skip="May")
+    assert journal.entries == [found.state]
+    assert [folder.exists() for folder in folders] == [True, False], "its rows are read again"
+
+
+def test_the_first_batch_has_no_rows_so_it_need_not_be_committed(tmp_path: Path) -> None:
+    files = write_batches({A: 10})
+    files = {"metadata": files["metadata"], "offsets/0": files["offsets/4"]}
+    found = begin(tmp_path, FakeJournal(files=files), FakeBrokers({A: NOW}))
+    assert found.state == make_state({A: 10}, batch=0)
+
+
+def test_a_checkpoint_that_cannot_be_taken_over_is_left_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "query=q/batch=5"
+    folder.mkdir(parents=True)
+    good = write_batches({A: 10})
+    entry = json.loads(good["offsets/4"].splitlines()[2])
+    other = json.dumps({name: value for name, value in entry.items() if name != "epoch"})
+    for files, named in (
+        (write_batches({A: 10}, group="other"), "belongs to the group 'other', not to 'billing'"),
+        ({**good, "offsets/4": f"v1\n{{}}\n{other}"}, "offsets/4 was not written by a job with"),
+        ({**good, "offsets/4": "v1\n{}"}, "has 2 lines"),
+        ({**good, "offsets/4": "v1\n{}\n{"}, "offsets/4"),
+        ({**good, "metadata": ""}, "offsets/4"),
+    ):
+        journal = FakeJournal(files=files)
+        with pytest.raises(UsageError, match=f"{named}.*choose another checkpoint"):
+            begin(tmp_path, journal, FakeBrokers({A: NOW}))
+        assert (journal.entries, folder.exists()) == ([], True)
+
+
+def test_an_empty_folder_of_spark_is_no_checkpoint() -> None:
+    found: Any = FakeJournal(files={"metadata": '{"id":"q"}'})
+    assert takeover.read_batches(found) is None
+
+
+def test_a_new_value_of_skip_moves_the_queues_past_their_losses_once(tmp_path: Path) -> None:
+    journal = FakeJournal([make_state({A: 1, B: 40, OTHER: 2}, pending=[Pending("w", "p")])])
+    brokers = FakeBrokers({A: NOW, B: NOW})
+    found = begin(tmp_path, journal, brokers, skip="May")
+    assert found.state == make_state({A: 5, B: 30, OTHER: 2}, skip="May")
+    assert journal.entries[-1] == found.state
+    assert found.lost_below == {A: 30, B: 30}
+    assert found.skipped is not None
+    report = found.skipped.report()
+    assert (report.value, report.messages) == ("May", 4)
+    assert report.lost == (
+        "orders@broker-a 0: 4 messages, offsets 1 to 4; orders@broker-b 0: it ends at 30, but was "
+        "read up to 40: the topic was recreated, or the broker lost messages"
+    )
+    again = begin(tmp_path, journal, FakeBrokers({A: Offsets(9, 30, 0)}), skip="May")
+    assert again == FlowBeginning(found.state), "the value is used up"
+
+
+def test_a_request_to_skip_waits_until_every_broker_answers(tmp_path: Path) -> None:
+    journal = FakeJournal([make_state({A: 1, B: 1})])
+    with pytest.raises(NoBrokerError):
+        begin(tmp_path, journal, FakeBrokers({A: NOW}, frozenset({"broker-b"})), skip="May")
+    assert len(journal.entries) == 1
+
+
+def test_a_job_that_may_lose_messages_begins_after_its_losses(tmp_path: Path) -> None:
+    journal = FakeJournal([make_state({A: 1, B: 1}, skip="May")])
+    silent = frozenset({"broker-b"})
+    found = begin(tmp_path, journal, FakeBrokers({A: NOW, B: NOW}, silent), skip="May", loses=True)
+    assert found == FlowBeginning(make_state({A: 5, B: 1}, skip="May"))
+    assert begin(tmp_path, journal, FakeBrokers({A: NOW}, silent), skip="May", loses=True) == found
+    assert len(journal.entries) == 2, "without a loss nothing is written"
