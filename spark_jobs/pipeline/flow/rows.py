@@ -10,15 +10,14 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
 from mq_client.errors import UsageError
+from spark_jobs.pipeline.flow import json_lines
 from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.schema import ERROR_COLUMN
 
@@ -164,18 +163,6 @@ def _sync(path: Path) -> None:
         os.close(opened)
 
 
-def _write_json(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
-    encoder = msgspec.json.Encoder()
-    with file.open("wb") as out:
-        for batch in batches:
-            out.write(encoder.encode_lines(_drop_nulls(batch.to_pylist())))
-
-
-def _drop_nulls(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out fields without a value, as Spark does."""
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]
-
-
 def _make_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     return pa.concat_tables(tables, promote_options="default")
@@ -189,4 +176,4 @@ def _write_csv(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
     pyarrow.csv.write_csv(_make_table(batches), file)
 
 
-_WRITERS = {"json": _write_json, "parquet": _write_parquet, "csv": _write_csv}
+_WRITERS = {"json": json_lines.write, "parquet": _write_parquet, "csv": _write_csv}
