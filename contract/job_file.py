@@ -66,9 +66,8 @@ class JobFile(_Part, frozen=True):
     executors: Annotated[int, Meta(ge=1)] = 2
     """How many executors to start, until an assignment lists the slots."""
     mode: Mode = Mode.STREAMING
-    engine: JobEngine = JobEngine.BATCH
-    flow_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
-    """Where the driver of a flow talks with its tasks. Default: any free port."""
+    engine: JobEngine | None = None
+    """Default: the driver chooses."""
     trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
     skip: str = ""
     """A value that is new to the job makes it skip lost messages once."""

@@ -42,6 +42,9 @@ REPORT = "report.json"
 SLICE = "assignments.json"
 """The entry of a ConfigMap that contains a part of an assignment."""
 
+FLOW_PORT = 7080
+"""Where the driver of a flow talks with its tasks, in a pod."""
+
 POD_UID = "EVENKEEL_POD_UID"
 ACCESS_KEY, SECRET_KEY = "EVENKEEL_ACCESS_KEY", "EVENKEEL_SECRET_KEY"
 """Environment variables of a job's pods: credentials for the brokers."""

@@ -35,6 +35,8 @@ class BareReport(msgspec.Struct, frozen=True, rename="camel"):
 class DriverReport(BareReport, frozen=True, rename="camel"):
     """The report of a driver whose job runs."""
 
+    engine: str = ""
+    """The engine, and why it was chosen if the user has not chosen it."""
     adopted_epoch: int = 0
     """The epoch of the last committed batch."""
     batch: int = -1

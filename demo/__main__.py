@@ -52,6 +52,17 @@ spec:
   nameServers: ["{name_server}"]
   refreshInterval: 5s
 ---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: billing}}
+data:
+  transform.py: |
+    import pyarrow as pa
+
+    def transform_batches(batches):
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({{"body": batch["body"].cast(pa.string())}})
+---
 apiVersion: evenkeel.dev/v1alpha1
 kind: ConsumerGroup
 metadata: {{name: billing}}
@@ -60,7 +71,7 @@ spec:
   job:
     executors: {executors}
     startFrom: Earliest
-    transform: {{sql: "SELECT CAST(body AS string) AS body FROM messages"}}
+    transform: {{configMapRef: {{name: billing, key: transform.py}}}}
     sink: {{format: json, path: "{folder}/rows"}}
     checkpoint: {{url: "{folder}/checkpoint"}}
 """

@@ -121,16 +121,21 @@ class GroupBrokers:
         batch = await self._client.pull_batch(self.source.group, position, enough, PASSING_SECONDS)
         assert batch is not None, "a position without a stop has no end"
         gaps, position.gaps = position.gaps, []
-        decode = _read_columns if self._options.arrow else _read_messages
+        is_arrow = self.wants_columns(batch)
+        decode = _read_columns if is_arrow else _read_messages
         if len(batch.body) > LARGE_BYTES:
             messages, unreadable = await asyncio.to_thread(decode, batch)
         else:
             messages, unreadable = decode(batch)
-        source = batch if self._options.arrow else None
+        source = batch if is_arrow else None
         work.pieces = pieces.cut(
             batch.first, batch.stop, messages, unreadable, self._options.batch, source
         )
         return gaps
+
+    def wants_columns(self, batch: Batch) -> bool:
+        """Whether the handler gets the messages of this batch as Arrow columns."""
+        return self._options.arrow
 
     async def commit(self, work: Work, offset: int) -> None:
         """Store the offset that the group reads next."""

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from contract import job_file
+from contract.job_file import JobFile
 from mq_client.values import MessageQueue, Offsets
 from spark_jobs import options
 from spark_jobs.options import QueueEdge, StartOrEnd
@@ -55,3 +59,17 @@ def described(tmp_path: Path, **changes: Any) -> Path:
     }
     path.write_text(json.dumps({**parts, **changes}))
     return path
+
+
+def make_job_file(**changed: Any) -> JobFile:
+    """Make a job file with these fields changed, in the form that they have in JSON."""
+    parts = {
+        "name": "billing",
+        "source": {},
+        "assignments": "a",
+        "report": "r",
+        "checkpoint": "c",
+        "sink": {"format": "json", "path": "/rows"},
+        **changed,
+    }
+    return job_file.decode(msgspec.json.encode(parts))

@@ -128,13 +128,14 @@ class Job(Part, frozen=True):
     """Streaming: runs continuously. Scheduled: runs at the times of schedule."""
     schedule: Schedule | None = None
     """When a scheduled job runs."""
-    engine: JobEngine = JobEngine.BATCH
+    engine: JobEngine | None = None
     """
     Batch: batches of all queues, one after another. Flow: each queue is read all the time, without
-    batches, for a function on Arrow batches and files in a shared folder.
+    batches, for a function on Arrow batches and files in a shared folder. Default: Flow for a job
+    that it can run, otherwise Batch.
     """
     trigger: Duration = "1s"
-    """Interval at which batches start."""
+    """Interval at which batches start, or at which a flow commits rows."""
     start_from: StartFrom = StartFrom.GROUP
     """Where to start reading in the first run. Group: at the group's committed offsets."""
     start_timestamp: Moment | None = None

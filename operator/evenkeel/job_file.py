@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from contract.job_file import JobCluster, JobFile, JobSink, JobTransform
 from contract.kinds.groups import MessageFilter
-from contract.kinds.jobs import Job, JobEngine, Sink
+from contract.kinds.jobs import Job, Sink
 from contract.kinds.parts import KeyRef
 from contract.names import SKIP
 from evenkeel import quantities, times
@@ -38,7 +38,6 @@ class Places:
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Options of the source that contain credentials."""
     metrics_port: int | None = None
-    flow_port: int | None = None
     cluster: JobCluster | None = None
     """The ConsumerGroup that the driver follows; None if the driver follows files."""
 
@@ -65,7 +64,6 @@ def build(
         executors=executors,
         mode=job.mode,
         engine=job.engine,
-        flow_port=places.flow_port if job.engine is JobEngine.FLOW else None,
         trigger_seconds=times.parse_duration(job.trigger),
         skip=group.head.annotations.get(SKIP, ""),
         metrics_port=places.metrics_port,

@@ -30,14 +30,15 @@ from contract.report import BareReport
 from mq_client.errors import UsageError
 from spark_jobs import connections, options
 from spark_jobs.options import Reading
-from spark_jobs.pipeline import in_cluster, session, users_part
+from spark_jobs.pipeline import engines, in_cluster, session, users_part
 from spark_jobs.pipeline.assignments import Assignments, FileAssignments
 from spark_jobs.pipeline.batches import BatchRunner
 from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
 from spark_jobs.pipeline.facts import FactsCollector
 from spark_jobs.pipeline.failures import Failure, judge
 from spark_jobs.pipeline.fetching import Tallies, Tally
-from spark_jobs.pipeline.flow import engine
+from spark_jobs.pipeline.flow import engine as flow_engine
+from spark_jobs.pipeline.flow import users as flow_users
 from spark_jobs.pipeline.flow.journal import FlowJournal
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
@@ -137,15 +138,17 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
         reading = options.parse_reading(job.source, is_stream=True)
         if not reading.commits:
             raise UsageError("source: a job needs the option group")
-        if job.engine is JobEngine.FLOW:
-            flow = engine.read_users_part(job)
+        choice = engines.choose(job, reading)
+        log.info("engine %s", choice)
+        if choice.engine is JobEngine.FLOW:
+            flow = flow_users.read(job)
             with session.open_context(job, session.FLOW_SETTINGS) as context:
                 _stop_on_signals(stop)  # again: Spark has set its own handler
-                return engine.run(context, job, reading, flow, assignments, stop)
+                return flow_engine.run(context, job, reading, flow, assignments, stop, str(choice))
         users = users_part.read(job, assignments.confirm)
         with session.open_session(job) as spark:
             _stop_on_signals(stop)  # as above
-            return _run_in_session(spark, job, reading, users, assignments, stop)
+            return _run_in_session(spark, job, reading, users, assignments, stop, str(choice))
     except (UsageError, users_part.UsersPartError) as error:
         log.error("the job cannot start: %s", error)
         assignments.report(BareReport(str(error)))
@@ -159,6 +162,7 @@ def _run_in_session(
     users: UsersPart,
     assignments: Assignments,
     stop: threading.Event,
+    engine: str,
 ) -> int:
     """Make the parts of a driver, and run it."""
     followed = AssignmentFollower(assignments)
@@ -172,7 +176,7 @@ def _run_in_session(
     progress = CommittedProgress(job.skip, tally)
     retries = QueryRetries()
     group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
-    facts = FactsCollector(followed, slots, progress, retries, tally)
+    facts = FactsCollector(followed, slots, progress, retries, tally, engine)
     metrics = JobMetrics(facts.collect, lambda: group.measure_lag(progress.ends))
     if job.metrics_port is not None:
         metrics.serve(job.metrics_port)

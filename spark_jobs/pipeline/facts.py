@@ -38,11 +38,14 @@ class JobFacts:
     """Tasks of a flow that were given up."""
     refused: int = 0
     """Commits of a flow that were refused."""
+    engine: str = ""
+    """The engine, and why it was chosen."""
 
     def report(self) -> DriverReport:
         """Make the report for the publisher of the assignment."""
         return DriverReport(
             error=self.error,
+            engine=self.engine,
             adopted_epoch=self.adopted_epoch,
             batch=self.batch,
             executors=sorted(self.executors),
@@ -66,6 +69,7 @@ class FactsCollector:
     progress: CommittedProgress
     retries: QueryRetries
     tally: Accumulator[Tally]
+    engine: str
 
     def collect(self) -> JobFacts:
         """Take the facts as they are now."""
@@ -79,4 +83,5 @@ class FactsCollector:
             error=self.retries.error or self.followed.refusal,
             executors=self.slots.registered,
             skipped=self.progress.skipped,
+            engine=self.engine,
         )

@@ -1,5 +1,6 @@
 """The user's part of a job: its transform and its sinks."""
 
+import functools
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -92,6 +93,11 @@ def _append(rows: DataFrame, chosen: JobSink) -> None:
     rows.write.format(chosen.format).options(**chosen.options).mode("append").save()
 
 
+def has_function(path: str, name: str) -> bool:
+    """Whether a user's file defines this function."""
+    return callable(getattr(_load_module(path), name, None))
+
+
 def load_function(path: str, name: str) -> Callable[..., Any]:
     """Load a function from a user's file."""
     module = _load_module(path)
@@ -102,6 +108,7 @@ def load_function(path: str, name: str) -> Callable[..., Any]:
     return function
 
 
+@functools.cache
 def _load_module(path: str) -> ModuleType:
     file = Path(path)
     spec = importlib.util.spec_from_file_location(f"evenkeel_users_{file.stem}", file)

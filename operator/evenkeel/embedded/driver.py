@@ -206,6 +206,7 @@ def _to_report(found: DriverReport, slots: Mapping[str, Filler]) -> Report:
         adopted_epoch=found.adopted_epoch,
         slots=seats,
         is_pinned=found.pinned,
+        engine=found.engine,
         error=found.error,
         coming=frozenset(found.executors) - {seat.executor for seat in seats.values()},
     )

@@ -10,7 +10,6 @@ Runs a job as a flow: one task in each slot that never ends, and a driver that c
 """
 
 import logging
-import re
 import secrets
 import threading
 import time
@@ -24,14 +23,14 @@ from pyspark.errors import PySparkException
 
 from contract import exit_codes
 from contract.following import GroupSource
-from contract.job_file import JobFile, JobSink
-from contract.kinds.jobs import Mode
+from contract.job_file import JobFile
+from contract.names import FLOW_PORT
 from contract.report import BareReport
 from mq_client.errors import MqError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs import connections
 from spark_jobs.options import Reading
-from spark_jobs.pipeline import executors, users_part
+from spark_jobs.pipeline import executors
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
 from spark_jobs.pipeline.executors import Executor
@@ -40,12 +39,12 @@ from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
 from spark_jobs.pipeline.flow.begins import QueueBegins
-from spark_jobs.pipeline.flow.folders import FolderTakenError, find_local
+from spark_jobs.pipeline.flow.folders import FolderTakenError
 from spark_jobs.pipeline.flow.journal import FlowJournal, JournalTakenError
 from spark_jobs.pipeline.flow.link import DriverPlace
-from spark_jobs.pipeline.flow.rows import FileFormat, SinkPlace
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
-from spark_jobs.pipeline.flow.task import FlowTask, Function
+from spark_jobs.pipeline.flow.task import FlowTask
+from spark_jobs.pipeline.flow.users import FlowPart
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
@@ -54,60 +53,9 @@ from spark_jobs.pipeline.warm_ups import PythonWarmUp, WarmUps
 
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.2
+LEAST_COMMIT_SECONDS = 0.05
 END_SECONDS = 25.0
 """How long tasks may take to finish when the driver is told to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlowPart:
-    """The user's part of a flow."""
-
-    function: Function | None
-    sink: SinkPlace
-    dead: SinkPlace | None
-
-    @property
-    def sinks(self) -> list[SinkPlace]:
-        """Where it writes."""
-        return [self.sink, self.dead] if self.dead else [self.sink]
-
-
-def read_users_part(job: JobFile) -> FlowPart:
-    """Load the user's function, and check that a flow can do what the job wants."""
-    wishes = {
-        "mode Scheduled": job.mode is not Mode.STREAMING,
-        "transform.sql": job.transform.sql is not None,
-        "deadLetter.file": bool(job.dead_letter and job.dead_letter.file),
-        "sink.file": job.sink.file is not None,
-    }
-    if refused := [wish for wish, is_there in wishes.items() if is_there]:
-        raise UsageError(f"engine Flow cannot do {', '.join(refused)} yet: set engine to Batch")
-    master = job.spark.get("spark.master", "")
-    if re.fullmatch(r"local(\[.*\])?", master):
-        raise UsageError(
-            f"engine Flow needs separate executors, and spark.master {master} has none: use a "
-            "cluster or local-cluster, or set engine to Batch"
-        )
-    function = None
-    if job.transform.file is not None:
-        function = users_part.load_function(job.transform.file, "transform_batches")
-    return FlowPart(
-        function,
-        _read_place(job.sink, "sink"),
-        _read_place(job.dead_letter, "deadLetter") if job.dead_letter else None,
-    )
-
-
-def _read_place(sink: JobSink, field: str) -> SinkPlace:
-    if sink.path is None:
-        raise UsageError(
-            f"{field} has no path, and engine Flow writes only files: set engine to Batch"
-        )
-    assert sink.format is not None
-    find_local(sink.path, field)
-    chosen = FileFormat(sink.format, sink.options)
-    chosen.check(field)
-    return SinkPlace(sink.path, chosen)
 
 
 @dataclass(slots=True)
@@ -150,11 +98,14 @@ class FlowEngine:
         journal: FlowJournal,
         begins: QueueBegins,
         beginning: FlowBeginning,
+        engine: str,
     ) -> None:
         """Continue after this state of the journal, whose folders are in place."""
         state = beginning.state
+        self._engine = engine
         self._context = context
-        self._port = job.flow_port or 0
+        self._job = job
+        self._port = FLOW_PORT if job.kubernetes else 0
         self._reading = reading
         self._users = users
         self._assignments = assignments
@@ -192,7 +143,7 @@ class FlowEngine:
         try:
             self._server.start(host, self._port)
         except OSError as error:
-            raise UsageError(f"flowPort {self._port} cannot be used: {error}") from error
+            raise UsageError(f"port {self._port} cannot be used: {error}") from error
         try:
             while not stop.is_set():
                 self._turn()
@@ -228,6 +179,7 @@ class FlowEngine:
             ),
             error=server.trouble or self._followed.refusal,
             executors=self._slots.registered,
+            engine=self._engine,
             skipped=self._skipped,
             given_up=tally.given_up,
             refused=tally.refused,
@@ -274,7 +226,10 @@ class FlowEngine:
         place = DriverPlace(
             conf.get("spark.driver.host", "127.0.0.1"), self._server.port, self._secret
         )
-        task = FlowTask(place, slot, self._reading, self._sink, self._dead, self._users.function)
+        task = FlowTask(
+            place, slot, self._reading, self._sink, self._dead, self._users.function,
+            max(self._job.trigger_seconds, LEAST_COMMIT_SECONDS),
+        )  # fmt: skip
         log.info("slot %s: its task begins on executor %s", slot, executor.id)
         try:
             executors.run_on(self._context, executor, task)
@@ -299,8 +254,9 @@ def run(
     users: FlowPart,
     assignments: Assignments,
     stop: threading.Event,
+    engine: str,
 ) -> int:
-    """Make the parts of a flow's driver, and run it."""
+    """Make the parts of a flow's driver, and run it. `engine`: for the report."""
     requests = ExecutorRequests(context, job.executors)
     warm_ups = WarmUps(PythonWarmUp(context, reading.cluster))
     slots = ExecutorSlots(context, job.name, warm_ups, requests)
@@ -323,8 +279,8 @@ def run(
         group,
         journal,
         begins,
-        beginning,
-    )
+        beginning, engine,
+    )  # fmt: skip
     metrics = JobMetrics(flow.collect, lambda: group.measure_lag(flow.ends))
     if job.metrics_port is not None:
         metrics.serve(job.metrics_port)

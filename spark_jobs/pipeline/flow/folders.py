@@ -29,7 +29,9 @@ class SinkFolders:
 
     def __init__(self, path: str, query: str) -> None:
         """Touch nothing yet. The path must be a folder that the driver and all tasks share."""
-        self._root = find_local(path) / f"query={query}"
+        local = find_local(path)
+        assert local is not None, "checked by `users.list_obstacles`"
+        self._root = local / f"query={query}"
 
     def name_hidden(self, session: str, number: int) -> Path:
         """Name the folder that a task writes."""
@@ -86,12 +88,7 @@ def _rename(pending: Pending) -> None:
         ) from error
 
 
-def find_local(path: str, field: str = "sink") -> Path:
-    """Return the folder of a sink's path, or raise a `UsageError` that names the field."""
+def find_local(path: str) -> Path | None:
+    """Return the folder of a sink's path; None if it is not a path of a file system."""
     plain = path.removeprefix("file:") if path.startswith("file:/") else path
-    if not plain.startswith("/"):
-        raise UsageError(
-            f"{field}.path {path}: engine Flow writes to a folder that all pods share, such as "
-            "/data/rows; for other file systems set engine to Batch"
-        )
-    return Path("/", plain.lstrip("/"))
+    return Path("/", plain.lstrip("/")) if plain.startswith("/") else None

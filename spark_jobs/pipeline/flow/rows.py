@@ -5,9 +5,10 @@ A holding of a queue keeps its rows in memory until they are committed. If the q
 its rows go, and those of other queues stay.
 """
 
+import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,6 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from mq_client.errors import UsageError
 from spark_jobs.pipeline.flow import json_lines
 from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.schema import ERROR_COLUMN
@@ -33,6 +33,8 @@ class HandledPiece:
     """The offset at which its range stops."""
     rows: Sequence[pa.RecordBatch]
     dead: Sequence[pa.RecordBatch]
+    bytes: int
+    """The size of its rows. Arrow counts it anew each time, which is slow."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,15 +61,15 @@ class HeldRows:
         """Add the rows of a range. Return False, and add nothing, unless it begins at the end."""
         if begin != self.handled:
             return False
-        self.pieces.append(HandledPiece(stop, rows, dead))
+        size = sum(batch.nbytes for batch in (*rows, *dead))
+        self.pieces.append(HandledPiece(stop, rows, dead, size))
         self.handled = stop
         return True
 
     @property
     def bytes(self) -> int:
         """The size of the rows that are not committed."""
-        batches = [*self.list_batches(), *self.list_dead()]
-        return sum(batch.nbytes for batch in batches)
+        return sum(piece.bytes for piece in self.pieces)
 
     def list_batches(self) -> list[pa.RecordBatch]:
         """List all rows that are not committed."""
@@ -88,26 +90,13 @@ class FileFormat:
     """Writes rows as files."""
 
     name: str
-    options: Mapping[str, str]
-
-    def check(self, field: str) -> None:
-        """Raise a `UsageError` that names the field if a flow cannot write this."""
-        if self.name not in _WRITERS:
-            raise UsageError(
-                f"{field}.format {self.name}: engine Flow writes {', '.join(sorted(_WRITERS))}; "
-                "for other formats set engine to Batch"
-            )
-        if self.options:
-            raise UsageError(
-                f"{field}.options: engine Flow has no options for {self.name}; set engine to Batch"
-            )
 
     def write(self, folder: Path, batches: Sequence[pa.RecordBatch]) -> None:
         """Write a folder, so that it is still there after a power failure."""
         shutil.rmtree(folder, ignore_errors=True)  # of an attempt that has failed
         folder.mkdir(parents=True)
         file = folder / f"part-0.{self.name}"
-        _WRITERS[self.name](file, batches)
+        _WRITERS[self.name](file, _join(batches))
         (folder / SUCCESS).touch()
         for each in (file, folder):
             _sync(each)
@@ -155,6 +144,12 @@ def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], lis
     return good, [batch for batch in bad if batch.num_rows]
 
 
+def _join(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Join neighbours with the same columns: most batches have few rows, and writing takes long."""
+    groups = itertools.groupby(batches, key=lambda batch: batch.schema)
+    return [pa.concat_batches(group) for _, group in groups]
+
+
 def _sync(path: Path) -> None:
     opened = os.open(path, os.O_RDONLY)
     try:
@@ -177,3 +172,4 @@ def _write_csv(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
 
 
 _WRITERS = {"json": json_lines.write, "parquet": _write_parquet, "csv": _write_csv}
+FORMATS = sorted(_WRITERS)

@@ -2,7 +2,7 @@
 A task of a flow: it reads the queues that the driver grants to its slot, and never ends by itself.
 
 It is a follower (`follower.running`) whose coordinator is the driver, and whose positions are in
-the driver's journal. The user's function gets Arrow batches in threads. Every `COMMIT_SECONDS` the
+the driver's journal. The user's function gets Arrow batches in threads. Every `commit_seconds` the
 rows of all queues are written into one folder, and committed together.
 """
 
@@ -22,11 +22,11 @@ from follower.core import CommitPace
 from follower.handling import Handling
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
-from follower.pieces import DeadLetter
+from follower.pieces import DeadLetter, Messages
 from follower.positions import MovedOnError, Step
 from follower.running import Running
 from follower.work import Work
-from mq_client.pulling import BeyondEndError, OffsetGoneError, Position
+from mq_client.pulling import Batch, BeyondEndError, OffsetGoneError, Position
 from mq_client.values import MessageQueue
 from spark_jobs import schema
 from spark_jobs.options import Reading
@@ -38,11 +38,11 @@ from spark_jobs.planning import Range
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """The user's function, as `DataFrame.mapInArrow` has it. A call gets rows of one queue."""
-COMMIT_SECONDS = 1.0
 MOST_BYTES = 64 * 1024 * 1024
 """Rows of this size are committed at once."""
 MOST_ROWS = 4096
 """The most messages for one call of the user's function."""
+FEW_BYTES = 8 * 1024
 THREADS = 4
 ATTEMPTS = 3
 ROOM_SECONDS = 0.5
@@ -78,6 +78,8 @@ class FlowTask:
     dead: FileSink | None
     """Where dead letters go; None: a message that was given up lets its queue stand still."""
     function: Function | None
+    commit_seconds: float
+    """How often rows are committed."""
 
     def __call__(self, _: Iterable[str]) -> Iterator[None]:
         """Follow until the driver says that the task must end."""
@@ -95,7 +97,7 @@ class FlowTask:
             lambda: running.session,
         )  # fmt: skip
         options = FollowerOptions(
-            batch=MOST_ROWS, arrow=True, threads=THREADS, attempts=ATTEMPTS,
+            batch=MOST_ROWS, threads=THREADS, attempts=ATTEMPTS,
             on_failure=OnFailure.DEAD_LETTER if self.dead else OnFailure.STOP,
             memory_bytes=reading.cluster.fetch_bytes,
         )  # fmt: skip
@@ -103,7 +105,7 @@ class FlowTask:
         handling = Handling(rows, options, metrics, tell_halt=link.report)
         running = Running(
             link, lambda source: FlowBrokers(source, options, reading, rows, link), handling,
-            metrics, CommitPace(COMMIT_SECONDS, most=None),
+            metrics, CommitPace(self.commit_seconds, most=None),
         )  # fmt: skip
         talking = asyncio.create_task(link.run())
         try:
@@ -154,11 +156,13 @@ class TaskRows:
         with self._room:
             self._held[work.queue] = HeldRows(work.may_act, work.stored)
 
-    def __call__(self, messages: pa.RecordBatch, step: Step) -> None:
+    def __call__(self, messages: Messages, step: Step) -> None:
         """Run the user's function, and keep its rows."""
         rows: list[pa.RecordBatch] = []
         if len(messages):
-            rows = [schema.make_rows(messages, self._includes_properties)]
+            is_arrow = isinstance(messages, pa.RecordBatch)
+            make = schema.make_rows if is_arrow else schema.make_few_rows
+            rows = [make(messages, self._includes_properties)]
         if rows and self._function is not None:
             rows = list(self._function(iter(rows)))
         rows, dead = divide(rows)
@@ -260,6 +264,10 @@ class FlowBrokers(GroupBrokers):
             work.queue, work.stored, wanted=self._reading.wanted, was_read=True
         )  # fmt: skip
         return work.stored
+
+    def wants_columns(self, batch: Batch) -> bool:
+        """Decode few messages one by one, because that is faster."""
+        return len(batch.body) > FEW_BYTES
 
     async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
         """Pull the next messages. Lost messages end the job, unless the user allows losses."""

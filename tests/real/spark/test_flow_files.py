@@ -48,7 +48,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 def test_json_has_the_values_of_sparks_json(rows: DataFrame, tmp_path: Path) -> None:
     rows.write.json(str(tmp_path / "spark"))
-    FileFormat("json", {}).write(tmp_path / "flow", [BATCH])
+    FileFormat("json").write(tmp_path / "flow", [BATCH])
     found = {
         side: [
             json.loads(line)
@@ -65,7 +65,7 @@ def test_parquet_reads_like_sparks_parquet(
     rows: DataFrame, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows.write.parquet(str(tmp_path / "spark"))
-    FileFormat("parquet", {}).write(tmp_path / "flow", [BATCH])
+    FileFormat("parquet").write(tmp_path / "flow", [BATCH])
     ours, theirs = (spark.read.parquet(str(tmp_path / side)) for side in ("flow", "spark"))
     assert ours.dtypes == theirs.dtypes
     assert list(map(str, ours.collect())) == list(map(str, theirs.collect()))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from mq_client import columns
+from mq_client import columns, decoding
 from mq_client.compression import Codec
 from spark_jobs import schema
 from tests import stored
@@ -20,6 +20,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def rows(data: bytes, *, include_properties: bool = False) -> list[dict[str, Any]]:
     found = schema.make_rows(columns.read(data, broker="broker-a"), include_properties)
     found.validate(full=True)
+    few = schema.make_few_rows(list(decoding.decode(data, "broker-a")), include_properties)
+    assert few.to_pylist() == found.to_pylist()
+    assert few.schema == found.schema
     return list(found.to_pylist())
 
 

@@ -38,7 +38,6 @@ def build(wanted: WantedPods, topics: Mapping[Key, Topic], executor: Document) -
         },
         secrets={"tls": wanted.access.option} if wanted.access.option else {},
         metrics_port=pod_paths.METRICS_PORT,
-        flow_port=pod_paths.FLOW_PORT,
         cluster=JobCluster(key.namespace, key.name),
     )
     return job_file.build(wanted.group, topics, inside, spark, count)

@@ -7,13 +7,13 @@ pods with `hostNetwork`; then these ports stay open, and only secrets protect th
 
 from collections.abc import Iterable
 
-from contract.names import GROUP_LABEL
+from contract.names import FLOW_PORT, GROUP_LABEL
 from evenkeel.cluster.manifest import names, pod_paths
 from evenkeel.cluster.manifest.names import Document
 from evenkeel.objects import ConsumerGroup
 
 API = "networking.k8s.io"
-_OWN = (pod_paths.DRIVER_PORT, pod_paths.FLOW_PORT)
+_OWN = (pod_paths.DRIVER_PORT, FLOW_PORT)
 _LAST_PORT = 65535
 
 

@@ -23,8 +23,6 @@ WORK = "/work"
 TMP = "/tmp"  # noqa: S108 a volume of the pod's own
 DRIVER_PORT = 7078
 BLOCKS_PORT = 7079
-FLOW_PORT = 7080
-"""Where the driver of a flow talks with its tasks."""
 METRICS_PORT = 8090
 
 

@@ -46,7 +46,7 @@ def add_report(
     # A stopping executor ends after its batch, and only then does Spark request a new one.
     alive = {name for name, pod in by_id.items() if name and not pod.has_ended}
     coming = frozenset(alive - {seat.executor for seat in slots.values()})
-    report = Report(found.adopted_epoch, slots, found.pinned, found.error, coming)
+    report = Report(found.adopted_epoch, slots, found.pinned, found.error, coming, found.engine)
     return replace(seen, report=report)
 
 

@@ -194,7 +194,9 @@ def check_job(group: ConsumerGroup, seen: GroupSurroundings) -> list[Finding]:
     if group.spec.job is None:
         return []
     job = seen.job or JobSeen(JobState.ENDED)
-    found = [Finding(ConditionType.JOB_RUNNING, is_running(job), job.state.value, job.message)]
+    engine = f"engine {job.report.engine}" if job.report and job.report.engine else ""
+    text = job.message or engine
+    found = [Finding(ConditionType.JOB_RUNNING, is_running(job), job.state.value, text)]
     if job.report is not None and is_running(job):
         pinned = job.report.is_pinned
         text = "" if pinned else "Spark has not run tasks on their assigned executors yet"

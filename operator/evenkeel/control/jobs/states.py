@@ -28,6 +28,8 @@ class Report:
     error: str | None = None
     coming: frozenset[str] = frozenset()
     """Ids of executors that are starting, or that are ending and will be replaced."""
+    engine: str = ""
+    """The engine, and why it was chosen if the user has not chosen it."""
 
 
 class DriverState(Enum):

@@ -3,7 +3,7 @@
 import pytest
 
 from contract.job_file import JobCluster, JobSink, JobTransform
-from contract.names import RESTART_HASH
+from contract.names import FLOW_PORT, RESTART_HASH
 from evenkeel import manifests, quantities
 from evenkeel.cluster.manifest import job_objects
 from evenkeel.objects import ConsumerGroup, Topic
@@ -64,7 +64,7 @@ def reaching(group: ConsumerGroup, port: int, protocol: str = "TCP") -> Document
 def test_only_pods_of_the_group_reach_the_ports_of_spark_and_of_flows() -> None:
     own = {"evenkeel.dev/group": "billing"}
     ports = [spark(a_group())[f"spark.{name}"] for name in ("driver.port", "blockManager.port")]
-    ports.append(str(files(a_group(engine="Flow"))[0].flow_port))
+    ports.append(str(FLOW_PORT))
     assert [reaching(a_group(), int(port)) for port in ports] == [own] * 3
     others = [1, 7077, 7081, 8090, 65535]
     assert [reaching(a_group(), port) for port in others] == [None] * 5, "sidecars have some"
@@ -117,7 +117,7 @@ def test_a_job_file_is_what_the_driver_takes() -> None:
     assert written.transform.file == "/etc/evenkeel-files/code/transform.py"
     assert written.dead_letter == JobSink(format="json", path="/bad")
     assert written.metrics_port == 8090
-    assert written.flow_port is None, "drivers of older images do not know it"
+    assert written.engine is None, "drivers of older images do not know it"
     assert written.origin == group.head.origin
     assert written.kubernetes == JobCluster("shop", "billing")
 

@@ -98,7 +98,7 @@ def begin(
     )
     entries: Any = journal
     asked: Any = brokers
-    sink = SinkPlace(str(folder), FileFormat("json", {}))
+    sink = SinkPlace(str(folder), FileFormat("json"))
     return FlowBeginner(entries, asked, reading, [sink], skip).begin()
 
 

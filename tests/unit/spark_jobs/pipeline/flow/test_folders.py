@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from mq_client.errors import UsageError
 from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.folders import (
     FolderTakenError,
@@ -72,9 +71,8 @@ def test_a_restart_moves_what_is_left_and_misses_nothing_that_somebody_took(
 
 
 @pytest.mark.parametrize("path", ["s3a://bucket/rows", "hdfs://host/rows", "rows"])
-def test_a_path_that_pods_do_not_share_as_a_folder_is_refused(path: str) -> None:
-    with pytest.raises(UsageError, match="set engine to Batch"):
-        find_local(path)
+def test_a_path_that_pods_do_not_share_as_a_folder_is_not_one(path: str) -> None:
+    assert find_local(path) is None
 
 
 @pytest.mark.parametrize("path", ["/data/rows", "file:/data/rows", "file:///data/rows"])

@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
-import pytest
 
-from mq_client.errors import UsageError
 from spark_jobs.pipeline.flow.rows import FileFormat, HeldRows, divide
 
 
@@ -45,7 +43,7 @@ def test_json_is_written_as_spark_writes_it(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pylist(
         [{"body": b"\x00a", "keys": None}, {"body": None, "keys": "k"}]
     )
-    FileFormat("json", {}).write(tmp_path / "made", [rows])
+    FileFormat("json").write(tmp_path / "made", [rows])
     (file,) = (tmp_path / "made").glob("part-*.json")
     lines = list(map(json.loads, file.read_text().splitlines()))
     assert lines == [{"body": "AGE="}, {"keys": "k"}]
@@ -54,7 +52,7 @@ def test_json_is_written_as_spark_writes_it(tmp_path: Path) -> None:
 
 def test_batches_whose_columns_differ_share_a_parquet_file(tmp_path: Path) -> None:
     other = pa.RecordBatch.from_pydict({"number": [3], "more": ["x"]})
-    FileFormat("parquet", {}).write(tmp_path / "made", [batch(1, 2), other])
+    FileFormat("parquet").write(tmp_path / "made", [batch(1, 2), other])
     (file,) = (tmp_path / "made").glob("part-*.parquet")
     assert pyarrow.parquet.read_table(file).to_pydict() == {
         "number": [1, 2, 3], "more": [None, None, "x"],
@@ -64,14 +62,8 @@ def test_batches_whose_columns_differ_share_a_parquet_file(tmp_path: Path) -> No
 def test_a_folder_of_an_attempt_that_failed_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "made").mkdir()
     (tmp_path / "made/part-0.csv.half").touch()
-    FileFormat("csv", {}).write(tmp_path / "made", [batch(1)])
+    FileFormat("csv").write(tmp_path / "made", [batch(1)])
     assert sorted(each.name for each in (tmp_path / "made").iterdir()) == ["_SUCCESS", "part-0.csv"]
-
-
-@pytest.mark.parametrize(("name", "options"), [("orc", {}), ("json", {"compression": "gzip"})])
-def test_what_a_flow_cannot_write_is_said_at_the_start(name: str, options: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="set engine to Batch"):
-        FileFormat(name, options).check("sink")
 
 
 def test_rows_with_an_error_are_divided_from_the_others() -> None:

@@ -29,7 +29,7 @@ NOTHING = pa.RecordBatch.from_pylist([], SCHEMA)
 
 
 def make_sink(folder: Path) -> FileSink:
-    return FileSink(SinkFolders(str(folder), "q"), FileFormat("json", {}))
+    return FileSink(SinkFolders(str(folder), "q"), FileFormat("json"))
 
 
 class FakeLink:
@@ -73,7 +73,7 @@ class Scene:
         self.rows(NOTHING, Step("billing", queue, begin, end))
         held = self.rows._held[queue]
         row = pa.RecordBatch.from_pydict({"queue": [queue.id], "first": [begin]})
-        held.pieces[-1] = HandledPiece(end, [row], ())
+        held.pieces[-1] = HandledPiece(end, [row], (), row.nbytes)
 
     def list_written(self) -> list[str]:
         found = sorted((self.folder / "query=q/_writing").glob("*/part-0.json"))

@@ -1,0 +1,40 @@
+"""Chooses the engine of a job whose user has not chosen one."""
+
+from dataclasses import dataclass
+
+from contract.job_file import JobFile
+from contract.kinds.jobs import JobEngine
+from spark_jobs.options import Reading
+from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.flow import users
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """The engine of a job, and why it was chosen."""
+
+    engine: JobEngine
+    reason: str = ""
+    """Empty if the user has chosen."""
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        return f"{self.engine.value}, {self.reason}" if self.reason else self.engine.value
+
+
+def choose(job: JobFile, reading: Reading) -> EngineChoice:
+    """Choose Flow for a job that runs as a flow in the same way, only faster."""
+    if job.engine is not None:
+        return EngineChoice(job.engine)
+    obstacles = users.list_obstacles(job)
+    if reading.most_messages is not None or reading.most_bytes is not None:
+        obstacles.append("a limit for the messages of a batch")
+    if "csv" in (job.sink.format, job.dead_letter and job.dead_letter.format):
+        obstacles.append("csv in Spark's way")
+    file = job.transform.file
+    if file is not None and not users_part.has_function(file, users.FUNCTION):
+        obstacles.append(f"transform.file without a function {users.FUNCTION}")
+    if obstacles:
+        reason = f"because a flow cannot do this: {'; '.join(obstacles)}"
+        return EngineChoice(JobEngine.BATCH, reason)
+    return EngineChoice(JobEngine.FLOW, "because a flow can do all that this job needs")
