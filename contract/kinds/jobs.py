@@ -46,7 +46,7 @@ class Transform(Part, frozen=True):
     sql: Annotated[str, Meta(min_length=1, max_length=65536)] | None = None
     """SQL query over the table messages."""
     config_map_ref: KeyRef | None = None
-    """Python file that defines transform(df)."""
+    """Python file that defines transform(df), or for a flow transform_batches(batches)."""
 
 
 class Sink(Part, frozen=True):

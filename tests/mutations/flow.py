@@ -58,7 +58,16 @@ MUTATIONS = [
     ),
     # Troubles are shown until their queue is past them, and fatal ones end the job.
     (SERVING, "if self.ends.get(queue, 0) <= offset", "if False"),
-    (SERVING, "if found.is_fatal and not self._failed.done():", "if False:"),
+    (
+        SERVING,
+        "                self._failed.set_exception(TaskFailedError(found.text))",
+        "                pass",
+    ),
+    (
+        SERVING,
+        "                self._failed.set_exception(LossFoundError(found.text))",
+        "                pass",
+    ),
     (SERVING, "not counted.leaving_queues + counted.waiting_queues", "not counted.waiting_queues"),
     # Rows are kept in the order of their offsets, until they are committed, and only then go.
     (ROWS, "        if begin != self.handled:\n            return False\n", ""),

@@ -130,6 +130,20 @@ class FileSink:
         return str(folder)
 
 
+@dataclass(frozen=True, slots=True)
+class FlowSinks:
+    """The sinks of one flow."""
+
+    rows: FileSink
+    dead: FileSink | None
+    """Where dead letters go; None: a message that was given up lets its queue stand still."""
+
+    def clean(self) -> None:
+        """Delete what no commit names: call it before tasks begin."""
+        for sink in filter(None, (self.rows, self.dead)):
+            sink.folders.clean()
+
+
 def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
     """Divide rows into good ones, without the column of the error, and those with an error."""
     good: list[pa.RecordBatch] = []

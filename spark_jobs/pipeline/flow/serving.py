@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -40,11 +40,12 @@ from mq_client.errors import MqError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
+from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.flow import folders, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.commits import Commits
-from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, Pending
+from spark_jobs.pipeline.flow.rows import FlowSinks
 from spark_jobs.pipeline.retries import PATIENCE
 
 log = logging.getLogger("evenkeel.job")
@@ -83,21 +84,6 @@ class Peer:
             self.writer.write(wire.write(message))
 
 
-@dataclass(slots=True)
-class FlowTally:
-    """What the tasks of a flow have committed, for the report."""
-
-    rows: dict[str, int] = field(default_factory=dict)
-    """Rows by slot."""
-    bytes: int = 0
-    offsets: int = 0
-    commits: int = 0
-    given_up: int = 0
-    """Tasks that were given up: they were silent, or their connection ended."""
-    refused: int = 0
-    """Commits that were refused: their tasks had been given up."""
-
-
 class FlowServer:
     """The coordinator of a flow's tasks."""
 
@@ -105,8 +91,7 @@ class FlowServer:
         self,
         beginning: FlowBeginning,
         journal: FlowJournal,
-        rows: SinkFolders,
-        dead: SinkFolders | None,
+        sinks: FlowSinks,
         source: GroupSource,
         find_begins: FindBegins,
         secret: str,
@@ -119,8 +104,7 @@ class FlowServer:
         self._state = state = beginning.state
         self._lost_below = beginning.lost_below
         self._journal = journal
-        self._rows = rows
-        self._dead = dead
+        self._sinks = sinks
         self._source = source
         self._find_begins = find_begins
         self._secret = secret
@@ -140,7 +124,12 @@ class FlowServer:
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: Future[None] = Future()
-        self.tally = FlowTally()
+        self.tally = Tally()
+        """What the tasks have committed. Other threads may read it."""
+        self.given_up = 0
+        """Tasks that were given up: they were silent, or their connection ended."""
+        self.refused = 0
+        """Commits that were refused: their tasks had been given up."""
         self.ends: Mapping[MessageQueue, int] = dict(self._commits.ends)
         """Where each queue is read next, by the journal. Other threads may read it."""
         self.adopted_epoch = state.epoch
@@ -253,7 +242,7 @@ class FlowServer:
             del self._peers[peer.slot]
             if peer.slot in self._group.sessions:
                 log.warning("slot %s: the connection of its task has ended", peer.slot)
-                self.tally.given_up += 1
+                self.given_up += 1
             self._group.end(peer.slot, None, time.monotonic())
             self._turn()
 
@@ -338,7 +327,7 @@ class FlowServer:
                 peer.send(wire.Settled(asked.call, is_accepted=True))
             return
         if not self._commits.accept(asked, session):
-            self.tally.refused += 1
+            self.refused += 1
             log.warning("slot %s: a commit is refused: its task had been given up", peer.slot)
             peer.send(wire.Settled(asked.call, is_accepted=False))
             return
@@ -348,11 +337,11 @@ class FlowServer:
 
     def _plan_moves(self, asked: wire.TaskCommit) -> list[Pending]:
         """Say where the folders of a commit will be seen. Both have the same number."""
-        found = [(self._rows, asked.folder)]
-        if self._dead is not None:
-            found.append((self._dead, asked.dead_folder))
+        found = [(self._sinks.rows, asked.folder)]
+        if self._sinks.dead is not None:
+            found.append((self._sinks.dead, asked.dead_folder))
         self._batch += any(folder for _, folder in found)
-        return [where.plan_move(folder, self._batch) for where, folder in found if folder]
+        return [sink.folders.plan_move(folder, self._batch) for sink, folder in found if folder]
 
     async def _keep_committing(self) -> None:
         """Write accepted commits to the journal, move their folders, and answer their tasks."""
@@ -397,7 +386,7 @@ class FlowServer:
         tally = self.tally
         tally.rows[slot] = tally.rows.get(slot, 0) + asked.rows
         tally.bytes += asked.bytes
-        tally.commits += 1
+        tally.tasks += 1
         tally.offsets += sum(part.stop - part.start for part in asked.ranges)
 
     def _note_trouble(self, peer: Peer, found: wire.TaskTrouble) -> None:
@@ -429,7 +418,7 @@ class FlowServer:
         """Apply the time, answer tasks whose grants have changed, and wake up when time matters."""
         self._group.tick(time.monotonic())
         for slot in self._group.take_silent():
-            self.tally.given_up += 1
+            self.given_up += 1
             log.warning("slot %s: its task is silent for %g s and is given up", slot,
                         TERMS.session)  # fmt: skip
         if changed := self._group.take_changed():

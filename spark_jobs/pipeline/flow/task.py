@@ -32,7 +32,7 @@ from spark_jobs import schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.fetching import find_own_executor
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
-from spark_jobs.pipeline.flow.rows import FileSink, HeldRows, divide
+from spark_jobs.pipeline.flow.rows import FlowSinks, HeldRows, divide
 from spark_jobs.pipeline.flow.wire import Consequence, TaskCommit
 from spark_jobs.planning import Range
 
@@ -74,9 +74,7 @@ class FlowTask:
     place: DriverPlace
     slot: str
     reading: Reading
-    sink: FileSink
-    dead: FileSink | None
-    """Where dead letters go; None: a message that was given up lets its queue stand still."""
+    sinks: FlowSinks
     function: Function | None
     commit_seconds: float
     """How often rows are committed."""
@@ -93,12 +91,11 @@ class FlowTask:
         reading = self.reading
         link = DriverLink(self.place, self.slot, find_own_executor(), lambda: running.stop())
         rows = TaskRows(
-            link, self.function, reading.include_properties, self.sink, self.dead,
-            lambda: running.session,
+            link, self.function, reading.include_properties, self.sinks, lambda: running.session
         )  # fmt: skip
         options = FollowerOptions(
             batch=MOST_ROWS, threads=THREADS, attempts=ATTEMPTS,
-            on_failure=OnFailure.DEAD_LETTER if self.dead else OnFailure.STOP,
+            on_failure=OnFailure.DEAD_LETTER if self.sinks.dead else OnFailure.STOP,
             memory_bytes=reading.cluster.fetch_bytes,
         )  # fmt: skip
         metrics = Metrics()
@@ -126,14 +123,13 @@ class TaskRows:
 
     def __init__(
         self, link: DriverLink, function: Function | None, includes_properties: bool,
-        sink: FileSink, dead: FileSink | None, session: Callable[[], str],
+        sinks: FlowSinks, session: Callable[[], str],
     ) -> None:  # fmt: skip
         """Hold nothing yet. `session` returns the id of the task's session now."""
         self._link = link
         self._function = function
         self._includes_properties = includes_properties
-        self._sink = sink
-        self._dead = dead
+        self._sinks = sinks
         self._session = session
         self._loop = asyncio.get_running_loop()
         self._held: dict[MessageQueue, HeldRows] = {}
@@ -166,7 +162,7 @@ class TaskRows:
         if rows and self._function is not None:
             rows = list(self._function(iter(rows)))
         rows, dead = divide(rows)
-        if dead and self._dead is None:
+        if dead and self._sinks.dead is None:
             raise NoDeadLetterError(
                 f"the function sets {schema.ERROR_COLUMN}, and the job has no deadLetter"
             )
@@ -220,10 +216,10 @@ class TaskRows:
             self._number,
             [Range(cut.queue, cut.held.committed, cut.stop) for cut in cuts],
         )
-        folder = await asyncio.to_thread(self._sink.write, session, number, rows)
+        folder = await asyncio.to_thread(self._sinks.rows.write, session, number, rows)
         dead_folder = ""
-        if self._dead is not None:
-            dead_folder = await asyncio.to_thread(self._dead.write, session, number, dead)
+        if self._sinks.dead is not None:
+            dead_folder = await asyncio.to_thread(self._sinks.dead.write, session, number, dead)
         count = sum(batch.num_rows for batch in (*rows, *dead))
         size = sum(batch.nbytes for batch in (*rows, *dead))
         is_accepted = await self._link.commit(

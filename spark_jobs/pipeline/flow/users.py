@@ -9,7 +9,7 @@ from contract.kinds.jobs import Mode
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import users_part
 from spark_jobs.pipeline.flow.folders import find_local
-from spark_jobs.pipeline.flow.rows import FORMATS, FileFormat, SinkPlace
+from spark_jobs.pipeline.flow.rows import FORMATS, FileFormat, FlowSinks, SinkPlace
 from spark_jobs.pipeline.flow.task import Function
 
 FUNCTION = "transform_batches"
@@ -25,9 +25,13 @@ class FlowPart:
     dead: SinkPlace | None
 
     @property
-    def sinks(self) -> list[SinkPlace]:
+    def places(self) -> list[SinkPlace]:
         """Where it writes."""
         return [self.sink, self.dead] if self.dead else [self.sink]
+
+    def open_sinks(self, query: str) -> FlowSinks:
+        """Make the sinks for a journal with this id."""
+        return FlowSinks(self.sink.open(query), self.dead.open(query) if self.dead else None)
 
 
 def list_obstacles(job: JobFile) -> list[str]:

@@ -24,8 +24,8 @@ from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import JobAssignment
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
-from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
+from spark_jobs.pipeline.flow.rows import FileFormat, FlowSinks, SinkPlace
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
 from spark_jobs.pipeline.flow.wire import Consequence
 from spark_jobs.planning import Range
@@ -113,9 +113,11 @@ class Scene:
         state = FlowState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}), skip="May")
         beginning = FlowBeginning(state, lost_below={A: 15})
         journal: Any = self.journal
+        form = FileFormat("json")
         self.server = FlowServer(
             beginning, journal,
-            SinkFolders(str(folder), "q"), SinkFolders(str(folder / "dead"), "q"),
+            FlowSinks(SinkPlace(str(folder), form).open("q"),
+                      SinkPlace(str(folder / "dead"), form).open("q")),
             GroupSource("billing", []), lambda known: self.begins(known), SECRET,
         )  # fmt: skip
         self.server.start("127.0.0.1", 0)
@@ -266,7 +268,7 @@ def test_queues_of_a_task_whose_connection_has_ended_go_to_others_at_once(scene:
     first, second = scene.begin_two()
     first.close()
     assert wait_for(lambda: second.ask(B), lambda it: it == {A, B}) == {A, B}
-    assert scene.server.tally.given_up == 1
+    assert scene.server.given_up == 1
 
 
 @pytest.mark.parametrize("scene", [5.0], indirect=True)
@@ -275,7 +277,7 @@ def test_a_silent_task_is_given_up_and_its_late_commit_is_refused(scene: Scene) 
     assert wait_for(lambda: other.ask(B), lambda it: it == {A, B}) == {A, B}
     assert silent.commit(1, (A, 10, 15)) == wire.Settled(1, is_accepted=False)
     assert other.commit(1, (A, 10, 12)).is_accepted
-    assert (scene.server.tally.given_up, scene.server.tally.refused) == (1, 1)
+    assert (scene.server.given_up, scene.server.refused) == (1, 1)
     assert scene.server.ends == {A: 12, B: 20}
 
 
@@ -288,7 +290,7 @@ def test_a_session_may_end_while_another_task_asks(scene: Scene) -> None:
     assert (type(answer), answer.refusal.reason) == (wire.AskRefused, "SessionOver")
     assert first.commit(1, (A, 10, 15)) == wire.Settled(1, is_accepted=False)
     assert second.commit(1, (B, 20, 25)) == wire.Settled(1, is_accepted=False)
-    assert scene.server.tally.given_up == 2
+    assert scene.server.given_up == 2
 
 
 def test_a_newer_task_of_a_slot_takes_over_from_an_older_one(scene: Scene) -> None:

@@ -18,7 +18,7 @@ from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow import task
 from spark_jobs.pipeline.flow.folders import SinkFolders
-from spark_jobs.pipeline.flow.rows import FileFormat, FileSink, HandledPiece
+from spark_jobs.pipeline.flow.rows import FileFormat, FileSink, FlowSinks, HandledPiece
 from spark_jobs.pipeline.flow.task import CommitRefusedError, TaskRows
 from spark_jobs.pipeline.flow.wire import TaskCommit
 from spark_jobs.planning import Range
@@ -59,7 +59,11 @@ class Scene:
         self.folder = folder
         link: Any = self.link
         self.rows = TaskRows(
-            link, None, False, make_sink(folder), make_sink(folder / "dead"), lambda: "s"
+            link,
+            None,
+            False,
+            FlowSinks(make_sink(folder), make_sink(folder / "dead")),
+            lambda: "s",
         )
         self.works: dict[MessageQueue, Work] = {}
 
