@@ -220,7 +220,8 @@ def test_a_job_that_a_flow_cannot_run_says_what_to_change(
     with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
         assert job.process.wait(PATIENCE_SECONDS) == PERMANENT
         assert job.report["error"] == (
-            "engine Flow cannot do mode Scheduled, transform.sql yet: set engine to Batch"
+            "engine Flow cannot do this yet: mode Scheduled; transform.sql. Set engine to "
+            "Batch, or leave it out"
         )
 
 
