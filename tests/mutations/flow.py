@@ -86,7 +86,8 @@ MUTATIONS = [
     ),
     (TASK, "        work.stored = letter.stop\n", ""),
     (TASK, "> MOST_BYTES:", "> 10**12:"),
-    # What waits for an answer is sent again.
+    # What waits for an answer is sent again, and no other task of the slot gets the answer.
+    (LINK, "secrets.randbits(48)", "1"),
     (
         LINK,
         "        for message, _ in self._calls.values():\n            self._send(message)\n",

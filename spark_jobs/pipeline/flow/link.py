@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import secrets
 from collections.abc import Callable
 
 import msgspec
@@ -49,7 +50,9 @@ class DriverLink:
         self._stop = stop
         self._writer: asyncio.StreamWriter | None = None
         self._is_connected = asyncio.Event()
-        self._numbers = itertools.count(1)
+        # An answer for a task that has ended may reach the next task of its slot. So the calls of
+        # different tasks have different numbers.
+        self._numbers = itertools.count(secrets.randbits(48))
         self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
         self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[Answer]]] = {}
         """Calls that wait for an answer. They are sent again on a new connection."""

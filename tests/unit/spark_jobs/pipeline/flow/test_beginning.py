@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowState, Pending
 from spark_jobs.pipeline.flow.rows import FileFormat, SinkPlace
 from spark_jobs.planning import SeenOffsets
+from tests.flows import FakeJournal
 
 A, B, OTHER = (
     MessageQueue("orders", "broker-a", 0),
@@ -25,27 +26,6 @@ A, B, OTHER = (
     MessageQueue("bills", "broker-a", 0),
 )
 NOW = Offsets(5, 30, 0)
-
-
-@dataclass
-class FakeJournal:
-    """Entries and files of a checkpoint, in memory."""
-
-    entries: list[FlowState] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)
-
-    def read_newest(self) -> FlowState | None:
-        return self.entries[-1] if self.entries else None
-
-    def append(self, state: FlowState) -> None:
-        self.entries.append(state)
-
-    def list_numbers(self, folder: str) -> list[int]:
-        found = (name.split("/") for name in self.files)
-        return [int(name[1]) for name in found if name[0] == folder]
-
-    def read(self, name: str) -> bytes:
-        return self.files[name].encode()
 
 
 @dataclass

@@ -127,12 +127,34 @@ def test_what_waits_for_an_answer_is_sent_again_on_the_next_connection() -> None
         driver.writer.close()
         await driver.accept()
         assert [await driver.hear(), await driver.hear()] == first
-        driver.say(wire.Located(2, 40, 7))
-        driver.say(wire.Settled(1, is_accepted=True))
-        assert await locating == wire.Located(2, 40, 7)
+        commit, locate = first
+        driver.say(wire.Located(locate.call, 40, 7))
+        driver.say(wire.Settled(commit.call, is_accepted=True))
+        assert await locating == wire.Located(locate.call, 40, 7)
         assert await committing is True
 
     play(story)
+
+
+def test_an_answer_for_another_task_of_the_slot_answers_nothing() -> None:
+    """A driver that has written a commit answers whichever task is in the slot by then."""
+
+    async def find_call(driver: FakeDriver, link: DriverLink) -> int:
+        await driver.accept()
+        locating = asyncio.create_task(link.locate(A))
+        call: int = (await driver.hear()).call
+        driver.say(wire.Located(call, 0))
+        await locating
+        return call
+
+    calls: list[int] = []
+
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        calls.append(await find_call(driver, link))
+
+    for _ in range(3):
+        play(story)
+    assert len(set(calls)) == 3
 
 
 @pytest.mark.parametrize("line", [b"\xff\n", b"{}\n", b'{"type": "Settled"}\n'])

@@ -4,9 +4,7 @@ The driver's side of a flow, over real connections: what tasks may do, and what 
 The journal is a fake, so that it can fail. The task is a test that says what a task says.
 """
 
-import contextlib
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any
 import pytest
 
 from contract.following import GroupSource, MemberRequest, Terms
-from follower.queues import read_queues, write_queues
 from mq_client.directory import Times
 from mq_client.errors import NoBrokerError
 from mq_client.values import MessageQueue
@@ -28,80 +25,9 @@ from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
 from spark_jobs.pipeline.flow.rows import FileFormat, FlowSinks, SinkPlace
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
 from spark_jobs.pipeline.flow.wire import Consequence
-from spark_jobs.planning import Range
+from tests.flows import SECRET, FakeJournal, Task
 
 A, B, NEW = (MessageQueue("orders", "broker-a", number) for number in range(3))
-SECRET = "secret"  # of the test
-
-
-class FakeJournal:
-    """Keeps entries in memory, and fails as often as it is told."""
-
-    def __init__(self) -> None:
-        self.entries: list[FlowState] = []
-        self.failures: list[Exception] = []
-        self.gate = threading.Event()
-        """While it is not set, entries are not written."""
-        self.gate.set()
-
-    def append(self, state: FlowState) -> None:
-        self.gate.wait()
-        if self.failures:
-            raise self.failures.pop(0)
-        self.entries.append(state)
-
-
-class Task:
-    """A task that says what the test wants."""
-
-    def __init__(self, port: int, slot: str, executor: str = "1", secret: str = SECRET) -> None:
-        self.slot = slot
-        self.session = f"session-of-{slot}-{executor}"
-        self.number = self.calls = self.revision = 0
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self.lines = self.socket.makefile("rb")
-        self.say(wire.TaskHello(secret, slot, executor))
-
-    def say(self, message: wire.FromTask) -> None:
-        self.socket.sendall(wire.write(message))
-
-    def hear(self) -> Any:
-        """Read the next message; None if the driver has ended the connection."""
-        with contextlib.suppress(OSError):
-            if line := self.lines.readline():
-                return wire.read_from_driver(line)
-        return None
-
-    def ask(self, *holds: MessageQueue, wait: float = 0.0) -> Any:
-        """Send a sign of life; return the queues that are granted, or the refusal."""
-        self.number += 1
-        self.say(
-            wire.TaskAsk(
-                MemberRequest(self.session, self.number, self.revision, write_queues(holds), wait)
-            )
-        )
-        answer = self.hear()
-        if not isinstance(answer, wire.AskGranted):
-            return answer
-        self.revision = answer.answer.revision
-        return set(read_queues(answer.answer.grants))
-
-    def commit(
-        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "", dead: str = ""
-    ) -> Any:
-        self.send_commit(number, *ranges, folder=folder, dead=dead)
-        return self.hear()
-
-    def send_commit(
-        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "", dead: str = ""
-    ) -> None:
-        self.calls += 1
-        parts = [Range(*each) for each in ranges]
-        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, dead, 1, 10))
-
-    def close(self) -> None:
-        self.lines.close()
-        self.socket.close()
 
 
 class Scene:

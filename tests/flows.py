@@ -1,0 +1,99 @@
+"""The two sides of a flow that tests play: a journal in memory, and a task that says anything."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from contract.following import MemberRequest
+from follower.queues import read_queues, write_queues
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow import wire
+from spark_jobs.pipeline.flow.journal import FlowState
+from spark_jobs.planning import Range
+
+SECRET = "secret"  # of the tests
+
+
+class FakeJournal:
+    """Keeps entries and files of a checkpoint in memory, and fails as often as it is told."""
+
+    def __init__(
+        self, entries: Iterable[FlowState] = (), files: Mapping[str, str] | None = None
+    ) -> None:
+        self.entries = list(entries)
+        self.files = files or {}
+        self.failures: list[Exception] = []
+        self.gate = threading.Event()
+        """While it is not set, entries are not written."""
+        self.gate.set()
+
+    def append(self, state: FlowState) -> None:
+        self.gate.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        self.entries.append(state)
+
+    def read_newest(self) -> FlowState | None:
+        return self.entries[-1] if self.entries else None
+
+    def list_numbers(self, folder: str) -> list[int]:
+        found = (name.split("/") for name in self.files)
+        return [int(name[1]) for name in found if name[0] == folder]
+
+    def read(self, name: str) -> bytes:
+        return self.files[name].encode()
+
+
+class Task:
+    """A task that says what the test wants."""
+
+    def __init__(self, port: int, slot: str, executor: str = "1", secret: str = SECRET) -> None:
+        self.slot = slot
+        self.session = f"session-of-{slot}-{executor}"
+        self.number = self.calls = self.revision = 0
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.lines = self.socket.makefile("rb")
+        self.say(wire.TaskHello(secret, slot, executor))
+
+    def say(self, message: wire.FromTask) -> None:
+        self.socket.sendall(wire.write(message))
+
+    def hear(self) -> Any:
+        """Read the next message; None if the driver has ended the connection."""
+        with contextlib.suppress(OSError):
+            if line := self.lines.readline():
+                return wire.read_from_driver(line)
+        return None
+
+    def ask(self, *holds: MessageQueue, wait: float = 0.0) -> Any:
+        """Send a sign of life; return the queues that are granted, or the refusal."""
+        self.number += 1
+        self.say(
+            wire.TaskAsk(
+                MemberRequest(self.session, self.number, self.revision, write_queues(holds), wait)
+            )
+        )
+        answer = self.hear()
+        if not isinstance(answer, wire.AskGranted):
+            return answer
+        self.revision = answer.answer.revision
+        return set(read_queues(answer.answer.grants))
+
+    def commit(
+        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "", dead: str = ""
+    ) -> Any:
+        self.send_commit(number, *ranges, folder=folder, dead=dead)
+        return self.hear()
+
+    def send_commit(
+        self, number: int, *ranges: tuple[MessageQueue, int, int], folder: str = "", dead: str = ""
+    ) -> None:
+        self.calls += 1
+        parts = [Range(*each) for each in ranges]
+        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, dead, 1, 10))
+
+    def close(self) -> None:
+        self.lines.close()
+        self.socket.close()

@@ -1,0 +1,193 @@
+"""
+A driver or a task dies at a step of a commit, and every message is still there exactly once.
+
+The messages of the only queue are numbers. Multiples of five are dead letters.
+"""
+
+import json
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from contract.following import GroupSource, Terms
+from mq_client.values import MessageQueue
+from sandbox.waiting import wait_for
+from spark_jobs import journal as offsets
+from spark_jobs import options
+from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.flow import folders, serving, wire
+from spark_jobs.pipeline.flow.beginning import FlowBeginner
+from spark_jobs.pipeline.flow.folders import HIDDEN
+from spark_jobs.pipeline.flow.journal import FlowState, Pending
+from spark_jobs.pipeline.flow.rows import FileFormat, FlowSinks, SinkPlace
+from spark_jobs.pipeline.flow.serving import FlowServer
+from tests.flows import SECRET, FakeJournal, Task
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+MESSAGES, IN_COMMIT = 20, 5
+SOURCE = {"nameServers": "n:1", "topics": "orders", "group": "billing"}
+DRIVER_STEPS = (
+    "before the entry", "after the entry", "after the rows are seen", "after all is seen",
+)  # fmt: skip
+TASK_STEPS = (
+    "before it writes", "while it writes", "before it commits", "before it hears the answer",
+    "before it hears the answer, and connects again",
+)  # fmt: skip
+
+
+class DiedError(Exception):
+    """The driver or the task has died."""
+
+
+class Stage:
+    """One flow: its files, its journal, and drivers and tasks that die once at a given step."""
+
+    def __init__(self, folder: Path, dies_at: str, commit: int) -> None:
+        self.folder = folder
+        self.dies_at = dies_at
+        self.left = commit
+        """How often this step is still passed before somebody dies at it."""
+        self.journal = self
+        self.kept = FakeJournal(
+            [FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))]
+        )
+        form = FileFormat("json")
+        self.places = [SinkPlace(str(folder / name), form) for name in ("rows", "dead")]
+        self.moves = 0
+        self.task: Task
+        """The task that runs."""
+
+    def pass_step(self, step: str) -> None:
+        if step == self.dies_at and self.left:
+            self.left -= 1
+            if self.left == 0:
+                if step in DRIVER_STEPS:  # the connections of a process end with it
+                    self.task.socket.shutdown(socket.SHUT_RDWR)
+                raise DiedError(step)
+
+    def append(self, state: FlowState) -> None:
+        self.pass_step(DRIVER_STEPS[0])
+        self.kept.append(state)
+        self.moves = 0
+        self.pass_step(DRIVER_STEPS[1])
+
+    def read_newest(self) -> FlowState | None:
+        return self.kept.read_newest()
+
+    def move(self, pending: Pending) -> None:
+        MOVE(pending)
+        self.moves += 1
+        self.pass_step(DRIVER_STEPS[1 + self.moves])
+
+    def run_driver(self) -> None:
+        """Run a driver, and tasks, until everything is committed or the driver dies."""
+        journal: Any = self
+        unused: Any = None
+        reading = options.parse_reading(SOURCE, is_stream=True)
+        beginning = FlowBeginner(journal, unused, reading, self.places, "").begin()
+        sinks = FlowSinks(*(place.open(beginning.state.query) for place in self.places))
+        sinks.clean()
+        source = GroupSource("billing", [])
+        server = FlowServer(beginning, journal, sinks, source, lambda _: {}, SECRET)
+        server.start("127.0.0.1", 0)
+        try:
+            for executor in "123":
+                assignment = JobAssignment(1, ("a",), {QUEUE: "a"})
+                server.publish(assignment, {"a": executor})
+                try:
+                    self.run_task(server, sinks, executor)
+                except DiedError:
+                    server.check()  # it raises the error again if the driver has died
+                else:
+                    return
+        finally:
+            server.close()
+
+    def run_task(self, server: FlowServer, sinks: FlowSinks, executor: str) -> None:
+        """Run a task until everything is committed; raise an error if task or driver dies."""
+        task = self.task = Task(server.port, "a", executor)
+        try:
+            while not (isinstance(found := task.ask(), set) and QUEUE in found):
+                server.check()
+            task.say(wire.TaskLocate(0, QUEUE))
+            while not isinstance(answer := task.hear(), wire.Located):
+                pass  # an answer for the task before this one
+            begin = answer.offset
+            for number in range(1, MESSAGES):
+                if begin == MESSAGES:
+                    return
+                end = begin + IN_COMMIT
+                self.pass_step("before it writes")
+                written = self.write(sinks, task.session, number, range(begin, end))
+                self.pass_step("before it commits")
+                task.send_commit(number, (QUEUE, begin, end), folder=written[0], dead=written[1])
+                self.pass_step("before it hears the answer")
+                try:
+                    self.pass_step("before it hears the answer, and connects again")
+                except DiedError:
+                    task.close()
+                    task = Task(server.port, "a", executor)
+                    task.calls = number - 1
+                    task.send_commit(
+                        number, (QUEUE, begin, end), folder=written[0], dead=written[1]
+                    )
+                answer = task.hear()
+                if answer is None:
+                    wait_for(lambda: server.check(), lambda _: False, 60.0)
+                assert answer.is_accepted
+                begin = end
+        finally:
+            task.close()
+
+    def write(self, sinks: FlowSinks, session: str, number: int, numbers: range) -> tuple[str, str]:
+        """Write the folders of a commit."""
+        try:
+            self.pass_step("while it writes")
+        except DiedError:
+            half = sinks.rows.folders.name_hidden(session, number)
+            half.mkdir(parents=True)
+            (half / "part-0.json").write_text('{"number":')
+            raise
+        assert sinks.dead is not None
+        good = pa.RecordBatch.from_pydict({"number": [n for n in numbers if n % 5]})
+        bad = pa.RecordBatch.from_pydict({"number": [n for n in numbers if not n % 5]})
+        return (
+            sinks.rows.write(session, number, [good]), sinks.dead.write(session, number, [bad])
+        )  # fmt: skip
+
+    def read(self, name: str) -> Counter[int]:
+        """Count the numbers that readers of a sink see."""
+        files = (self.folder / name).glob("query=q/batch=*/part-*")
+        return Counter(
+            json.loads(line)["number"] for file in files for line in file.read_text().splitlines()
+        )
+
+
+MOVE = folders.move
+
+
+@pytest.mark.parametrize("commit", [1, 2, MESSAGES // IN_COMMIT])
+@pytest.mark.parametrize("step", DRIVER_STEPS + TASK_STEPS)
+def test_every_message_is_seen_once_whoever_dies_at_any_step_of_a_commit(
+    tmp_path: Path, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, step, commit)
+    monkeypatch.setattr(folders, "move", stage.move)
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # a slow machine ends none
+    has_died = False
+    while stage.left or offsets.read_offsets(stage.kept.entries[-1].offsets)[QUEUE] < MESSAGES:
+        try:
+            stage.run_driver()
+        except DiedError:
+            has_died = True
+    assert stage.left == 0, "nobody has died, so nothing was tested"
+    stage.run_driver()  # the next driver deletes what is left
+    good = Counter(number for number in range(MESSAGES) if number % 5)
+    assert stage.read("rows") == good
+    assert stage.read("dead") == Counter(range(0, MESSAGES, 5))
+    assert [path for path in tmp_path.rglob(HIDDEN) if path.exists()] == []
+    assert has_died == (step in DRIVER_STEPS)
