@@ -42,6 +42,12 @@ class FakeJournal:
         found = (name.split("/") for name in self.files)
         return [int(name[1]) for name in found if name[0] == folder]
 
+    def move(self, name: str, folder: str) -> None:
+        self.files = {
+            f"{folder}/{path}" if path.split("/")[0] == name else path: text
+            for path, text in self.files.items()
+        }
+
     def read(self, name: str) -> bytes:
         return self.files[name].encode()
 

@@ -108,6 +108,7 @@ MUTATIONS = [
     (BEGINNING, "if not is_request and not skipped.lines:", "if False:"),
     (TAKEOVER, "entry.aside | entry.offsets", "entry.offsets"),
     (TAKEOVER, "default=0)", "default=-1)"),
+    (TAKEOVER, "        journal.move(name, ASIDE)\n", "        pass\n"),
     (TAKEOVER, "skip=skipping.read_last_used(written)", "skip=''"),
     (
         FOLDERS,

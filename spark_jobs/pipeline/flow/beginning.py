@@ -66,6 +66,7 @@ class FlowBeginner:
         else:
             state = self._take_over() or self._make_new()
             self.journal.append(state)
+        takeover.put_aside(self.journal)
         if skipping.is_open(self.skip, state.skip):
             return self._skip_losses(state, is_request=True)
         if not self.reading.fail_on_data_loss:

@@ -76,6 +76,7 @@ class FlowJournal:
             settings.set(MANAGER, manager)
         managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
         self._manager = managers.create(self._make_path(FOLDER), settings)
+        self._settings = settings
         self.number = -1
         """The number of the newest entry; -1 before the first."""
 
@@ -141,6 +142,16 @@ class FlowJournal:
             return bytes(stream.readAllBytes())
         finally:
             stream.close()
+
+    def move(self, name: str, folder: str) -> None:
+        """Move a file or folder of the checkpoint into one of its folders, if it exists."""
+        source = self._make_path(name)
+        system = source.getFileSystem(self._settings)
+        if not system.exists(source):
+            return
+        system.mkdirs(self._make_path(folder))
+        if not system.rename(source, self._make_path(f"{folder}/{name}")):
+            raise OSError(f"{self._checkpoint}/{name} cannot be moved to {folder}")
 
     def _create(self, number: int, text: bytes) -> None:
         stream = self._manager.createAtomic(self._make_entry_path(number), False)

@@ -3,13 +3,14 @@ Takes over a checkpoint that a job with batches has written.
 
 The flow continues where the last committed batch has ended, in the same folders, with the next
 number. A batch that was planned and not committed may have written its folder already. The flow
-reads those messages again, so it deletes that folder first.
+reads those messages again, so it deletes that folder first. Then it puts Spark's logs aside: an
+older image, which does not know flows, must not continue where batches have ended.
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
 | before the folder is deleted | Spark's logs | either engine goes on |
 | before the first entry of the flow's journal | Spark's logs | either engine goes on |
-| later | the flow's journal | only a flow goes on |
+| before Spark's logs are aside | the flow's journal, and Spark's logs | puts them aside |
 """
 
 import msgspec
@@ -22,6 +23,8 @@ from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState
 
 PLANNED, COMMITTED, METADATA = "offsets", "commits", "metadata"
 """Spark's names for the logs of a query, and for the file with the query's id."""
+ASIDE = "taken-over"
+"""The folder of the checkpoint that has Spark's logs afterwards."""
 _LINES = ("the version", "the settings", "the offsets of the only source")
 """The lines of an entry of Spark's offset log."""
 
@@ -50,3 +53,10 @@ def read_batches(journal: FlowJournal) -> FlowState | None:
         query, group, epoch, number, offsets.write_offsets(entry.aside | entry.offsets),
         skip=skipping.read_last_used(written),
     )  # fmt: skip
+
+
+def put_aside(journal: FlowJournal) -> None:
+    """Put Spark's logs aside, if there are any. Call it once the flow has an entry of its own."""
+    # The id goes first: without it, a query gets new folders, and replaces none of the old ones.
+    for name in (METADATA, PLANNED, COMMITTED):
+        journal.move(name, ASIDE)

@@ -258,3 +258,5 @@ def test_a_flow_takes_over_the_checkpoint_of_batches_and_keeps_it(
         assert job.report["error"].startswith("this checkpoint was written by engine Flow")
     assert arrived(tmp_path / "rows") == dict.fromkeys(range(numbers.sent), 1)
     assert len(list((tmp_path / "rows").iterdir())) == 1, "the folders continue"
+    left = {each.name for each in (tmp_path / "checkpoint").iterdir()}
+    assert left == {"flow", "taken-over"}, "an older image finds no logs to continue with"

@@ -112,6 +112,15 @@ def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
     assert found.state == make_state({A: 10, B: 20, OTHER: 2}, batch=4, skip="May")
     assert journal.entries == [found.state]
     assert [folder.exists() for folder in folders] == [True, False], "its rows are read again"
+    assert all(name.startswith("taken-over/") for name in journal.files)
+
+
+def test_a_driver_that_died_before_sparks_logs_were_aside_is_followed_by_one_that_moves_them(
+    tmp_path: Path,
+) -> None:
+    journal = FakeJournal([make_state({A: 10})], write_batches({A: 5}))
+    begin(tmp_path, journal, FakeBrokers({A: NOW}))
+    assert all(name.startswith("taken-over/") for name in journal.files)
 
 
 def test_the_first_batch_has_no_rows_so_it_need_not_be_committed(tmp_path: Path) -> None:
@@ -138,6 +147,7 @@ def test_a_checkpoint_that_cannot_be_taken_over_is_left_as_it_is(tmp_path: Path)
         with pytest.raises(UsageError, match=f"{named}.*choose another checkpoint"):
             begin(tmp_path, journal, FakeBrokers({A: NOW}))
         assert (journal.entries, folder.exists()) == ([], True)
+        assert "metadata" in journal.files
 
 
 def test_an_empty_folder_of_spark_is_no_checkpoint() -> None:

@@ -75,10 +75,13 @@ class Stage:
         self.moves = 0
         self.pass_step(DRIVER_STEPS[1])
 
+    def move(self, name: str, folder: str) -> None:
+        self.kept.move(name, folder)
+
     def read_newest(self) -> FlowState | None:
         return self.kept.read_newest()
 
-    def move(self, pending: Pending) -> None:
+    def see(self, pending: Pending) -> None:
         MOVE(pending)
         self.moves += 1
         self.pass_step(DRIVER_STEPS[1 + self.moves])
@@ -176,7 +179,7 @@ def test_every_message_is_seen_once_whoever_dies_at_any_step_of_a_commit(
     tmp_path: Path, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(tmp_path, step, commit)
-    monkeypatch.setattr(folders, "move", stage.move)
+    monkeypatch.setattr(folders, "move", stage.see)
     monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # a slow machine ends none
     has_died = False
     while stage.left or offsets.read_offsets(stage.kept.entries[-1].offsets)[QUEUE] < MESSAGES:
