@@ -109,7 +109,7 @@ class FlowEngine:
             slots=self._slots.filled,
             is_pinned=self._slots.is_pinned,
             tally=msgspec.structs.replace(server.tally, rows=dict(server.tally.rows)),
-            error=server.trouble or self._followed.refusal,
+            error=server.trouble or self._followed.refusal or self._tasks.trouble,
             executors=self._slots.registered,
             skipped=self._skipped,
             given_up=server.given_up,

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -37,7 +38,11 @@ from spark_jobs.pipeline.flow.wire import Consequence, TaskCommit
 from spark_jobs.planning import Range
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-"""The user's function, as `DataFrame.mapInArrow` has it. A call gets rows of one queue."""
+"""
+The user's function, as `DataFrame.mapInArrow` has it. A call gets rows of one queue.
+
+It may also be a class without arguments. Each task makes one instance, and calls that.
+"""
 MOST_BYTES = 64 * 1024 * 1024
 """Rows of this size are committed at once."""
 MOST_ROWS = 4096
@@ -90,8 +95,11 @@ class FlowTask:
     async def _follow(self) -> None:
         reading = self.reading
         link = DriverLink(self.place, self.slot, find_own_executor(), lambda: running.stop())
+        function: Any = self.function
+        if isinstance(function, type):
+            function = function()
         rows = TaskRows(
-            link, self.function, reading.include_properties, self.sinks, lambda: running.session
+            link, function, reading.include_properties, self.sinks, lambda: running.session
         )  # fmt: skip
         options = FollowerOptions(
             batch=MOST_ROWS, threads=THREADS, attempts=ATTEMPTS,

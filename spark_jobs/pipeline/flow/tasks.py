@@ -1,6 +1,7 @@
 """Keeps a task in each filled slot: one Spark job for each, on the executor of the slot."""
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from spark_jobs.pipeline.flow.task import FlowTask
 from spark_jobs.pipeline.retries import PATIENCE
 
 log = logging.getLogger("evenkeel.job")
+_PYTHON_ERROR = re.compile(r"(\w+\.)*\w+(Error|Exception|Exit|Interrupt): ")
 END_SECONDS = 25.0
 """How long tasks may take to finish when the driver is told to end."""
 
@@ -36,12 +38,20 @@ class TaskRetries:
         self.at = 0.0
         self._pauses = PATIENCE.make_pauses()
         self._rows = 0
+        self._failures = 0
+        self._text = ""
 
-    def note_failure(self, rows: int, now: float) -> None:
+    def note_failure(self, rows: int, now: float, text: str) -> None:
         """Note a failure. `rows`: how many rows the slot had committed by then."""
         if rows != self._rows:
-            self._pauses, self._rows = PATIENCE.make_pauses(), rows
+            self._pauses, self._rows, self._failures = PATIENCE.make_pauses(), rows, 0
         self.at = now + next(self._pauses)
+        self._failures += 1
+        self._text = text
+
+    def find_trouble(self, rows: int) -> str | None:
+        """Return the last failure, if the task has failed twice and has committed nothing since."""
+        return self._text if self._failures > 1 and rows == self._rows else None
 
 
 class FlowTasks:
@@ -59,6 +69,12 @@ class FlowTasks:
         self._count_rows = count_rows
         self._tasks: dict[str, SlotTask] = {}
         self._again: dict[str, TaskRetries] = {}
+
+    @property
+    def trouble(self) -> str | None:
+        """Why a task fails again and again, if one does."""
+        found = (each.find_trouble(self._count_rows(slot)) for slot, each in self._again.items())
+        return next(filter(None, found), None)
 
     def keep(self, usable: Mapping[str, Executor]) -> None:
         """Begin the tasks of these slots, except those that run, or have just failed."""
@@ -84,12 +100,19 @@ class FlowTasks:
         try:
             executors.run_on(self._context, executor, self._make_task(slot))
         except (PySparkException, Py4JError) as error:
-            self._again[slot].note_failure(self._count_rows(slot), time.monotonic())
-            log.warning("slot %s: its task on executor %s has ended: %s", slot, executor.id,
-                        str(error).strip().partition("\n")[0])  # fmt: skip
+            text = f"slot {slot}: its task on executor {executor.id} has ended: {_brief(error)}"
+            self._again[slot].note_failure(self._count_rows(slot), time.monotonic(), text)
+            log.warning("%s", text)
 
     def wait_for_ends(self) -> None:
         """Wait until all tasks have finished what they have begun, after they were told to."""
         until = time.monotonic() + END_SECONDS
         for task in self._tasks.values():
             task.thread.join(max(0.0, until - time.monotonic()))
+
+
+def _brief(error: Exception) -> str:
+    """Return the Python error in what Spark says about a failed task, or else its first line."""
+    lines = str(error).strip().splitlines()
+    errors = [line for line in lines if _PYTHON_ERROR.match(line)]
+    return errors[0] if errors else lines[0]

@@ -31,6 +31,18 @@ def transform_batches(batches):
 """
 
 
+AS_CLASS = """
+function = transform_batches
+
+class transform_batches:
+    def __init__(self):
+        self.function = function
+
+    def __call__(self, batches):
+        return self.function(batches)
+"""
+
+
 def flow(folder: Path) -> dict[str, Any]:
     """Fields of the job file of a flow."""
     file = folder / "users.py"
@@ -244,6 +256,7 @@ def test_a_flow_takes_over_the_checkpoint_of_batches_and_keeps_it(
         if planned == committed:
             (tmp_path / f"checkpoint/commits/{committed}").unlink()
         job.parts = {**flow(tmp_path), **alone}
+        (tmp_path / "users.py").write_text(USERS + AS_CLASS)
         job.start()
         job.wait_until(lambda it: it.get("batch", -1) > batch + 2)
         numbers.stop()
