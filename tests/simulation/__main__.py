@@ -16,7 +16,7 @@ def main() -> int:
     seed = random.SystemRandom().getrandbits(32) if options.seed is None else options.seed
     first, steps, begun = seed, 0, time.process_time()
     while (spent := time.process_time() - begun) < options.seconds:
-        steps += playing.play(seed)
+        steps += playing.play(seed, playing.WORLDS[seed % len(playing.WORLDS)])
         seed += 1
     rate = steps / spent * 60
     sys.stdout.write(

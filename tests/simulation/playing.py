@@ -1,28 +1,27 @@
 """Plays a story; a failure has the shortest story that fails in the same way."""
 
 from tests.simulation import story
+from tests.simulation.flow import FlowWorld
 from tests.simulation.story import Story
 from tests.simulation.world import BrokenPromiseError, World
 
+WORLDS = (World, FlowWorld)
+"""Members that commit to brokers, and tasks of a flow, whose driver commits."""
 
-def play(seed: int) -> int:
+
+def play(seed: int, make_world: type[World] = World) -> int:
     """Play the story of a seed; return the number of steps."""
     told = story.draw(seed)
     try:
-        return World(told).play()
+        return make_world(told).play()
     except BrokenPromiseError as error:
-        short = story.shorten(told, is_broken)
-        raise BrokenPromiseError(f"{error}\n{_failure(short)}\n{short}") from error
+        short = story.shorten(told, lambda each: bool(_failure(each, make_world)))
+        raise BrokenPromiseError(f"{error}\n{_failure(short, make_world)}\n{short}") from error
 
 
-def is_broken(told: Story) -> bool:
-    """Whether a promise is broken in this story."""
-    return bool(_failure(told))
-
-
-def _failure(told: Story) -> str:
+def _failure(told: Story, make_world: type[World]) -> str:
     try:
-        World(told).play()
+        make_world(told).play()
     except BrokenPromiseError as error:
         return str(error)
     return ""

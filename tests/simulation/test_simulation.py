@@ -4,15 +4,15 @@ import pytest
 
 from contract.kinds.groups import OnOutage
 from tests.simulation import playing, story
+from tests.simulation.flow import FlowWorld
 from tests.simulation.story import ChangeLeader, Freeze, Publish, Stop, Story
 from tests.simulation.world import World
 
-STORIES = 600
 
-
-def test_no_story_breaks_a_promise(seed: int) -> None:
-    steps = sum(playing.play(seed + number) for number in range(STORIES))
-    assert steps > 500 * STORIES  # in each story, members poll, pull, handle and commit
+@pytest.mark.parametrize(("make_world", "stories"), [(World, 600), (FlowWorld, 200)])
+def test_no_story_breaks_a_promise(seed: int, make_world: type[World], stories: int) -> None:
+    steps = sum(playing.play(seed + number, make_world) for number in range(stories))
+    assert steps > 500 * stories  # in each story, members poll, pull, handle and commit
 
 
 def test_a_frozen_member_loses_its_queues_to_one_that_reads_them_while_it_sleeps() -> None:

@@ -225,12 +225,12 @@ class World:
         self.loss = self.twice = 0.0
         self.slow = 0.05
         self.cut: dict[int, float] = {}
-        self.leader: Leader | None = Leader(self, 0.0)
+        self.leader: Leader | None = self.make_leader()
         self.published: list[tuple[float, int, dict[int, int]]] = []
         self.epoch = 0
         self.owners: dict[int, str] = {}
         self.epochs: dict[int, dict[int, str]] = {}
-        self.processes = [Process(self, number) for number in range(told.members)]
+        self.processes = [self.make_process(number) for number in range(told.members)]
         self.everyone = list(self.processes)
         """All processes, including dead ones."""
         self.takes = 0
@@ -263,6 +263,12 @@ class World:
     def later(self, seconds: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._heap, (self.now + seconds, next(self._count), what))
 
+    def make_leader(self) -> Leader:
+        return Leader(self, self.now)
+
+    def make_process(self, number: int) -> Process:
+        return Process(self, number)
+
     def make_session(self) -> str:
         return str(next(self._sessions))
 
@@ -273,16 +279,20 @@ class World:
     def send(self, process: Process, asked: Asked[int]) -> None:
         """Carry a request to the leader and its answer back; the member gives up after a while."""
         self.later(ANSWER_SECONDS, partial(process.do, partial(process.core.hear_failure, asked)))
+        self.carry(process, partial(self._arrive, process, asked))
+
+    def carry(self, process: Process, arrive: Callable[[], None]) -> None:
+        """Carry a message between a member and the leader, once, twice or never."""
         for _ in range(1 + (self.rng.random() < self.twice)):
-            if not self._is_lost(process):
-                self.later(self._delay(), partial(self._arrive, process, asked))
+            if not self.is_lost(process):
+                self.later(self._delay(), arrive)
 
     def _arrive(self, process: Process, asked: Asked[int]) -> None:
         if self.leader is not None:
             self.leader.hear(process.name, asked, partial(self._reply, process, asked))
 
     def _reply(self, process: Process, asked: Asked[int], answer: Any) -> None:
-        if self._is_lost(process):
+        if self.is_lost(process):
             return
         if isinstance(answer, Grants):
             step = partial(process.core.hear_answer, asked, answer, self.terms)
@@ -290,7 +300,7 @@ class World:
             step = partial(process.core.hear_refusal, asked, answer)
         self.later(self._delay(), partial(process.do, step))
 
-    def _is_lost(self, process: Process) -> bool:
+    def is_lost(self, process: Process) -> bool:
         is_cut = self.now < self.cut.get(process.number, 0.0)
         return is_cut or self.rng.random() < self.loss
 
@@ -348,12 +358,12 @@ class World:
 
     def _lead(self) -> None:
         if self.leader is None:
-            self.leader = Leader(self, self.now)
+            self.leader = self.make_leader()
             self._publish(self.epoch)
 
     def say_leave(self, process: Process) -> None:
         """Tell the leader that a member leaves, unless the message is lost."""
-        if not self._is_lost(process):
+        if not self.is_lost(process):
             session = process.core.session
             self.later(self._delay(), partial(self._leave, process.name, session))
 
@@ -379,7 +389,7 @@ class World:
         if process.is_stopping and not process.is_dead:  # it was frozen after it began to stop
             self.later(1.0, partial(self._restart, number))
         elif process.is_dead:
-            fresh = Process(self, number)
+            fresh = self.make_process(number)
             self.processes[number] = fresh
             self.everyone.append(fresh)
             fresh.do(fresh.core.tick)

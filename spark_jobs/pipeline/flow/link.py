@@ -55,7 +55,10 @@ class DriverLink:
         self._numbers = itertools.count(secrets.randbits(48))
         self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
         self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[Answer]]] = {}
-        """Calls that wait for an answer. They are sent again on a new connection."""
+        """
+        Calls that wait for an answer. They are sent again on a new connection, in their order:
+        where a queue begins is asked behind a commit of its last holding.
+        """
 
     async def run(self) -> None:
         """Keep a connection until this is cancelled."""
