@@ -14,7 +14,7 @@ from spark_jobs.pipeline.flow.tasks import FlowTasks, TaskRetries
 ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 1)
 SPARK_SAYS = """Job aborted due to stage failure: Task 0 failed
 Traceback (most recent call last):
-  File "/work/users.py", line 3, in __init__
+  File "users.py", line 3, in __init__
 ValueError: no model
 
 	at org.apache.spark.api.python.BasePythonRunner
