@@ -91,9 +91,9 @@ class FlowJournal:
         if not numbers:
             return None
         self.number = max(numbers)
-        where = f"{self._checkpoint}/{FOLDER}/{self.number}"
+        where = f"{self._checkpoint}/{_name_entry(self.number)}"
         try:
-            found = msgspec.json.decode(self.read(f"{FOLDER}/{self.number}"), type=FlowState)
+            found = msgspec.json.decode(self.read(_name_entry(self.number)), type=FlowState)
         except UNREADABLE as error:
             raise UsageError(
                 f"{where}: this entry of the journal cannot be read: {error}. Without it nobody "
@@ -118,9 +118,9 @@ class FlowJournal:
             if "FileAlreadyExistsException" not in str(error.java_exception):
                 raise
             # An earlier attempt of ours may have written it, and have failed after that.
-            if self.read(f"{FOLDER}/{number}") != text:
+            if self.read(_name_entry(number)) != text:
                 raise JournalTakenError(
-                    f"{self._checkpoint}/{FOLDER}/{number} exists already: another driver uses "
+                    f"{self._checkpoint}/{_name_entry(number)} exists already: another driver uses "
                     "this checkpoint"
                 ) from error
         self.number = number
@@ -164,7 +164,11 @@ class FlowJournal:
         stream.close()
 
     def _make_entry_path(self, number: int) -> Any:
-        return self._make_path(f"{FOLDER}/{number}")
+        return self._make_path(_name_entry(number))
 
     def _make_path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(f"{self._checkpoint}/{name}")
+
+
+def _name_entry(number: int) -> str:
+    return f"{FOLDER}/{number}"

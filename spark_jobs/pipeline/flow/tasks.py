@@ -1,7 +1,6 @@
 """Keeps a task in each filled slot: one Spark job for each, on the executor of the slot."""
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,13 +10,12 @@ from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext
 from pyspark.errors import PySparkException
 
-from spark_jobs.pipeline import executors
+from spark_jobs.pipeline import executors, failures
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.flow.task import FlowTask
 from spark_jobs.pipeline.retries import PATIENCE
 
 log = logging.getLogger("evenkeel.job")
-_PYTHON_ERROR = re.compile(r"(\w+\.)*\w+(Error|Exception|Exit|Interrupt): ")
 END_SECONDS = 25.0
 """How long tasks may take to finish when the driver is told to end."""
 
@@ -73,7 +71,8 @@ class FlowTasks:
     @property
     def trouble(self) -> str | None:
         """Why a task fails again and again, if one does."""
-        found = (each.find_trouble(self._count_rows(slot)) for slot, each in self._again.items())
+        tried = list(self._again.items())  # the thread of the metrics asks too
+        found = (each.find_trouble(self._count_rows(slot)) for slot, each in tried)
         return next(filter(None, found), None)
 
     def keep(self, usable: Mapping[str, Executor]) -> None:
@@ -100,7 +99,8 @@ class FlowTasks:
         try:
             executors.run_on(self._context, executor, self._make_task(slot))
         except (PySparkException, Py4JError) as error:
-            text = f"slot {slot}: its task on executor {executor.id} has ended: {_brief(error)}"
+            cause = failures.judge(str(error)).message
+            text = f"slot {slot}: its task on executor {executor.id} has ended: {cause}"
             self._again[slot].note_failure(self._count_rows(slot), time.monotonic(), text)
             log.warning("%s", text)
 
@@ -109,10 +109,3 @@ class FlowTasks:
         until = time.monotonic() + END_SECONDS
         for task in self._tasks.values():
             task.thread.join(max(0.0, until - time.monotonic()))
-
-
-def _brief(error: Exception) -> str:
-    """Return the Python error in what Spark says about a failed task, or else its first line."""
-    lines = str(error).strip().splitlines()
-    errors = [line for line in lines if _PYTHON_ERROR.match(line)]
-    return errors[0] if errors else lines[0]
