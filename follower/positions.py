@@ -134,7 +134,7 @@ class TransactionalHandler:
     def read_position(self, group: str, queue: MessageQueue) -> int | None:
         """Return the stored position."""
 
-        def read(_: DatabaseConnection, transaction: "_Transaction") -> int | None:
+        def read(_: DatabaseConnection, transaction: "PositionTable") -> int | None:
             return transaction.read(group, queue)
 
         return self._run(read)
@@ -142,7 +142,7 @@ class TransactionalHandler:
     def __call__(self, messages: Any, step: Step) -> None:
         """Move the position and write, in one transaction."""
 
-        def write(connection: DatabaseConnection, transaction: "_Transaction") -> None:
+        def write(connection: DatabaseConnection, transaction: "PositionTable") -> None:
             # The position moves first: this locks its row, so no other transaction moves it now.
             transaction.move(step)
             _refuse_autocommit(connection)
@@ -154,11 +154,11 @@ class TransactionalHandler:
 
         self._run(write)
 
-    def _run(self, work: Callable[[DatabaseConnection, "_Transaction"], Value]) -> Value:
+    def _run(self, work: Callable[[DatabaseConnection, "PositionTable"], Value]) -> Value:
         """Do the work in a transaction. After a failure its connection is not used again."""
         connection = self._open()
         try:
-            transaction = _Transaction(connection, self._table)
+            transaction = PositionTable(connection, self._table)
             found = work(connection, transaction)
             transaction.cursor.close()
             connection.commit()
@@ -187,15 +187,17 @@ class TransactionalHandler:
         return opened
 
 
-class _Transaction:
-    """The statements about positions."""
+class PositionTable:
+    """The table of positions, within one transaction."""
 
     def __init__(self, connection: DatabaseConnection, table: str) -> None:
+        """Run no statement yet."""
         self._mark = _find_mark(connection)
         self._table = table
         self.cursor = connection.cursor()
 
     def read(self, group: str, queue: MessageQueue) -> int | None:
+        """Return the position of a queue; None if there is none."""
         self._execute(_READ, group, *queue)
         row = self.cursor.fetchone()
         return None if row is None else int(row[0])

@@ -234,25 +234,33 @@ class Running:
             self._metrics.stopped.set(len(self._halted))
             self._step(lambda now: core.note_halt(queue, life, stop, now))
         except MovedOnError as error:
-            log.warning("%s: %s; reading continues at the stored position", queue, error)
-            await work.pause(FIRST_PAUSE)
-            self._step(lambda now: core.note_moved_on(queue, life, now))
+            await self._begin_anew(work, error)
         else:
             self._step(lambda now: core.note_handled(queue, life, piece.stop, now))
 
+    async def _begin_anew(self, work: Work, error: MovedOnError) -> None:
+        queue, life = work.queue, work.life
+        log.warning("%s: %s; reading continues at the stored position", queue, error)
+        await work.pause(FIRST_PAUSE)
+        self._step(lambda now: self._core.note_moved_on(queue, life, now))
+
     async def _commit(self, work: Work, offset: int, is_again: bool, brokers: Serves) -> None:
         queue, life = work.queue, work.life
-        if is_again:
-            await self._commit_again(work, offset, brokers)
-        else:
-            await self._persist(work, "commit", lambda: brokers.commit(work, offset))
+        try:
+            if is_again:
+                await self._commit_again(work, offset, brokers)
+            else:
+                await self._persist(work, "commit", lambda: brokers.commit(work, offset))
+        except MovedOnError as error:
+            await self._begin_anew(work, error)
+            return
         self._step(lambda now: self._core.note_commit(queue, life, offset, now))
 
     async def _commit_again(self, work: Work, offset: int, brokers: Serves) -> None:
         """Try to commit once: an unreachable broker must not delay the release of a queue."""
         try:
             await brokers.commit(work, offset)
-        except OverError:
+        except (OverError, MovedOnError):
             raise
         except Exception as error:  # noqa: BLE001  # it must hold up this queue alone
             self._metrics.broker_failures.labels("commit").inc()
@@ -268,7 +276,7 @@ class Running:
         while True:
             try:
                 value = await attempt()
-            except OverError:
+            except (OverError, MovedOnError):
                 raise
             except Exception as error:  # noqa: BLE001  # it must hold up this queue alone
                 self._metrics.broker_failures.labels(what).inc()

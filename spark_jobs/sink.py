@@ -8,7 +8,7 @@ key, messages with the same key go to one queue, in the order of the partition's
 import functools
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -39,6 +39,11 @@ KINDS = {
     "properties": ("map<string,string>",),
 }
 """The columns that the sink reads, with their types in Spark."""
+_ARROWS = {
+    pa.string(): "string", pa.large_string(): "string", pa.binary(): "binary",
+    pa.large_binary(): "binary", pa.map_(pa.string(), pa.string()): "map<string,string>",
+}  # fmt: skip
+"""The same types as Arrow has them."""
 BATCH_MESSAGES, BATCH_BYTES = 256, 1024 * 1024
 IN_FLIGHT = 4
 _KEY = "0" * 32
@@ -53,12 +58,13 @@ class _Writer:
 
     def __init__(self, sending: Sending, schema: StructType) -> None:
         """Refuse columns that cannot be sent."""
-        _check(sending, schema)
+        _check(sending, {field.name: field.dataType.simpleString() for field in schema.fields})
         self._sending = sending
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send one partition's rows."""
-        return _send(iterator, self._sending)
+        _send(iterator, self._sending)
+        return WriterCommitMessage()
 
 
 class BoundedWriter(_Writer, DataSourceArrowWriter):
@@ -69,8 +75,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Sends micro-batches."""
 
 
-def _check(sending: Sending, schema: StructType) -> None:
-    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
+def _check(sending: Sending, kinds: Mapping[str, str]) -> None:
     for name, kind in kinds.items():
         is_wrong = kind not in KINDS[name] if name in KINDS else name != sending.ordering_key
         if is_wrong:
@@ -84,12 +89,18 @@ def _check(sending: Sending, schema: StructType) -> None:
         raise UsageError(f"orderingKey: there is no column {sending.ordering_key}")
 
 
-def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> WriterCommitMessage:
+def send(rows: Iterable[pa.RecordBatch], to: Sending) -> None:
+    """Send Arrow's rows. Refuse columns that cannot be sent."""
+    for schema, batches in itertools.groupby(rows, lambda batch: batch.schema):
+        _check(to, {field.name: _ARROWS.get(field.type, str(field.type)) for field in schema})
+        _send(batches, to)
+
+
+def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> None:
     client = connections.get_client(to.cluster)
-    send = _send_ordered if to.ordering_key else _send_balanced
+    send_batch = _send_ordered if to.ordering_key else _send_balanced
     for batch in rows:
-        send(client, batch, to)
-    return WriterCommitMessage()
+        send_batch(client, batch, to)
 
 
 def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:

@@ -98,7 +98,8 @@ class Task:
     ) -> None:
         self.calls += 1
         parts = [Range(*each) for each in ranges]
-        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, dead, 1, 10))
+        rows = int(bool(folder or dead))
+        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, dead, rows, 10))
 
     def close(self) -> None:
         self.lines.close()

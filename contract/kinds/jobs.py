@@ -56,7 +56,7 @@ class Sink(Part, frozen=True):
     )
 
     format: Text | None = None
-    """Format of a Spark data source, or rocketmq."""
+    """Format of a Spark data source, rocketmq, or for a flow postgresql."""
     path: Path | None = None
     """Path that files are written to."""
     options: Annotated[dict[str, str], Meta(max_length=128)] = {}
@@ -64,7 +64,10 @@ class Sink(Part, frozen=True):
     options_from: LocalRef | None = None
     """Secret of the same namespace. Each of its keys is a further option and overrides options."""
     config_map_ref: KeyRef | None = None
-    """Python file that defines write(df, query_id, batch_id)."""
+    """
+    Python file that defines write(df, query_id, batch_id), or for a flow write_batches(batches,
+    steps).
+    """
 
 
 class Checkpoint(Part, frozen=True):
@@ -131,8 +134,8 @@ class Job(Part, frozen=True):
     engine: JobEngine | None = None
     """
     Batch: batches of all queues, one after another. Flow: each queue is read all the time, without
-    batches, for a function on Arrow batches and files in a shared folder. Default: Flow for a job
-    that it can run, otherwise Batch.
+    batches, for a function on Arrow batches. Default: Flow for a job that it can run, otherwise
+    Batch.
     """
     trigger: Duration = "1s"
     """Interval at which batches start, or at which a flow commits rows."""

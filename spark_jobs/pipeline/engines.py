@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from contract.job_file import JobFile
 from contract.kinds.jobs import JobEngine
+from mq_client.errors import UsageError
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import users_part
 from spark_jobs.pipeline.flow import users
+from spark_jobs.pipeline.flow.sinks import postgres
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,15 @@ class EngineChoice:
 
 
 def choose(job: JobFile, reading: Reading) -> EngineChoice:
+    """Choose the engine. A sink that only flows have is refused for batches."""
+    choice = _choose(job, reading)
+    formats = [each.format for each in (job.sink, job.dead_letter) if each is not None]
+    if choice.engine is JobEngine.BATCH and postgres.FORMAT in formats:
+        raise UsageError(f"format {postgres.FORMAT} is for engine Flow, and the engine is {choice}")
+    return choice
+
+
+def _choose(job: JobFile, reading: Reading) -> EngineChoice:
     """Choose Flow for a job that runs as a flow in the same way, only faster."""
     if job.engine is not None:
         return EngineChoice(job.engine)

@@ -3,8 +3,12 @@
 NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow"]
 
 COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/flow/serving.py"
-ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task.py"
-LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/folders.py"
+ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task_rows.py"
+LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/sinks/folders.py"
+SEPARATE, CHOOSING = (
+    "spark_jobs/pipeline/flow/sinks/separate.py",
+    "spark_jobs/pipeline/flow/sinks/choosing.py",
+)
 BEGINNING, TAKEOVER = (
     "spark_jobs/pipeline/flow/beginning.py",
     "spark_jobs/pipeline/flow/takeover.py",
@@ -70,13 +74,13 @@ MUTATIONS = [
     ),
     (SERVING, "not counted.leaving_queues + counted.waiting_queues", "not counted.waiting_queues"),
     # Rows are kept in the order of their offsets, until they are committed, and only then go.
-    (ROWS, "        if begin != self.handled:\n            return False\n", ""),
+    (ROWS, "        if begin != self.handled or self.is_outdated:\n            return False\n", ""),
     (ROWS, "if piece.stop > stop]", "if piece.stop < 0]"),
     (ROWS, "pc.invert(is_good)", "is_good"),
     (
-        TASK,
-        "if each.is_live() and each.handled > each.committed",
-        "if each.handled > each.committed",
+        ROWS,
+        "return self.is_live() and not self.is_outdated and self.handled",
+        "return not self.is_outdated and self.handled",
     ),
     (TASK, "end = min(offset, held.handled)", "end = offset"),
     (
@@ -86,6 +90,35 @@ MUTATIONS = [
     ),
     (TASK, "        work.stored = letter.stop\n", ""),
     (TASK, "> MOST_BYTES:", "> 10**12:"),
+    # A sink with positions decides where a queue begins, and refused rows hold up no others.
+    (TASK, "if stored is not None and stored > begin:", "if stored is not None:"),
+    (TASK, "                return stored\n", "                pass\n"),
+    (
+        TASK,
+        "                await self._settle(session, [Range(queue, begin, stored)]",
+        "                (session, [Range(queue, begin, stored)]",
+    ),
+    (
+        TASK,
+        "                self._drop(cuts)\n            except RowsRefusedError",
+        "                pass\n            except RowsRefusedError",
+    ),
+    (TASK, "                self._careful_below |= {cut.queue: cut.stop for cut in cuts}\n", ""),
+    (TASK, "        return not self._is_careful(queue, held.committed)\n", "        return True\n"),
+    (TASK, "                held.take_back()\n", "                pass\n"),
+    (
+        TASK,
+        "                    self._careful_below.pop(cut.queue, None)\n",
+        "                    pass\n",
+    ),
+    (TASK, "            if not self._is_failing:\n", "            if True:\n"),
+    (ROWS, "self.committed = self.stored = stop", "self.committed = stop"),
+    (
+        SEPARATE,
+        "return Written(self._rows.write(delivery, rows), written)",
+        "return Written(written, self._rows.write(delivery, rows))",
+    ),
+    (CHOOSING, "    if ours != theirs:\n", "    if False:\n"),
     # What waits for an answer is sent again, and no other task of the slot gets the answer.
     (LINK, "secrets.randbits(48)", "1"),
     (
@@ -101,7 +134,7 @@ MUTATIONS = [
         "                FlowState('q', '', 0, 0, {}), epoch=",
     ),
     (BEGINNING, "            folders.finish_moves(state.pending)\n", "            pass\n"),
-    (BEGINNING, "folders.delete(state.batch + 1)", "folders.delete(state.batch)"),
+    (BEGINNING, "delete(state.batch + 1)", "delete(state.batch)"),
     (BEGINNING, "            seen = require_masters(require_all(seen))\n", "            pass\n"),
     (BEGINNING, "if self.reading.reads(queue.topic)}", "}"),
     (BEGINNING, "skip=self.skip if is_request else state.skip", "skip=state.skip"),

@@ -7,7 +7,7 @@ messages are skipped here, if the user wants that, because only here nobody read
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,10 +18,11 @@ from spark_jobs import journal as offsets
 from spark_jobs import planning
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import skipping
-from spark_jobs.pipeline.flow import folders, takeover
+from spark_jobs.pipeline.flow import takeover
 from spark_jobs.pipeline.flow.begins import QueueBegins
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState
-from spark_jobs.pipeline.flow.rows import SinkPlace
+from spark_jobs.pipeline.flow.sinks import folders
+from spark_jobs.pipeline.flow.sinks.choosing import OpenSinks
 from spark_jobs.pipeline.skipping import Skipped
 from spark_jobs.planning import Range
 from spark_jobs.source import require_all, require_masters
@@ -50,7 +51,7 @@ class FlowBeginner:
     journal: FlowJournal
     begins: QueueBegins
     reading: Reading
-    sinks: Sequence[SinkPlace]
+    open_sinks: OpenSinks
     skip: str
 
     def begin(self) -> FlowBeginning:
@@ -82,8 +83,7 @@ class FlowBeginner:
         if state is None:
             return None
         self._check_group(state)
-        for sink in self.sinks:
-            sink.open(state.query).folders.delete(state.batch + 1)
+        self.open_sinks(state.query).delete(state.batch + 1)
         log.info("the flow takes over the checkpoint of batches, after batch %d", state.batch)
         return state
 

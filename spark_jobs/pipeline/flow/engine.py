@@ -32,10 +32,10 @@ from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
 from spark_jobs.pipeline.flow.begins import QueueBegins
-from spark_jobs.pipeline.flow.folders import FolderTakenError
 from spark_jobs.pipeline.flow.journal import FlowJournal, JournalTakenError
 from spark_jobs.pipeline.flow.link import DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
+from spark_jobs.pipeline.flow.sinks.folders import FolderTakenError
 from spark_jobs.pipeline.flow.task import FlowTask
 from spark_jobs.pipeline.flow.tasks import FlowTasks
 from spark_jobs.pipeline.flow.users import FlowPart
@@ -152,7 +152,7 @@ def run(
     slots = ExecutorSlots(context, job.name, warm_ups, requests)
     slots.need_executors()
     journal, begins = FlowJournal(context, job.checkpoint), QueueBegins(reading)
-    beginner = FlowBeginner(journal, begins, reading, users.places, job.skip)
+    beginner = FlowBeginner(journal, begins, reading, users.open_sinks, job.skip)
     beginning = _begin(beginner, assignments, stop)
     if beginning is None:
         return exit_codes.TRY_AGAIN

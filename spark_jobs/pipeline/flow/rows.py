@@ -1,28 +1,20 @@
 """
-The rows that a task has made and not committed, and the folders into which it writes them.
+The rows that a task has made and not committed.
 
 A holding of a queue keeps its rows in memory until they are committed. If the queue is given up,
 its rows go, and those of other queues stay.
 """
 
 import itertools
-import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
 
-from spark_jobs.pipeline.flow import json_lines
-from spark_jobs.pipeline.flow.folders import SinkFolders
+from follower.positions import MovedOnError
+from mq_client.values import MessageQueue
 from spark_jobs.schema import ERROR_COLUMN
-
-SUCCESS = "_SUCCESS"
-"""The empty file with which Spark too marks a complete folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +37,14 @@ class HeldRows:
     """Whether the queue is still held, so that its rows may be committed."""
     committed: int
     """The journal has everything below this offset."""
+    stored: int | None
+    """The sink's own position; None if it has none yet. Without positions, as `committed`."""
     handled: int = -1
     """The user's function has done everything below this offset."""
     pieces: list[HandledPiece] = field(default_factory=list)
     """What has been handled and not committed, in the order of the offsets."""
+    is_outdated: bool = False
+    """Whether its rows were dropped: the queue begins anew where the sink says."""
 
     def __post_init__(self) -> None:
         """Begin without rows."""
@@ -59,12 +55,22 @@ class HeldRows:
         dead: Sequence[pa.RecordBatch] = (),
     ) -> bool:  # fmt: skip
         """Add the rows of a range. Return False, and add nothing, unless it begins at the end."""
-        if begin != self.handled:
+        if begin != self.handled or self.is_outdated:
             return False
         size = sum(batch.nbytes for batch in (*rows, *dead))
         self.pieces.append(HandledPiece(stop, rows, dead, size))
         self.handled = stop
         return True
+
+    @property
+    def is_committable(self) -> bool:
+        """Whether it has something to commit."""
+        return self.is_live() and not self.is_outdated and self.handled > self.committed
+
+    def check(self, queue: MessageQueue) -> None:
+        """Raise a `MovedOnError` if the queue must begin anew."""
+        if self.is_outdated:
+            raise MovedOnError(f"the rows of {queue} from offset {self.committed} on are dropped")
 
     @property
     def bytes(self) -> int:
@@ -82,66 +88,17 @@ class HeldRows:
     def commit(self, stop: int) -> None:
         """Forget the rows below this offset."""
         self.pieces = [piece for piece in self.pieces if piece.stop > stop]
-        self.committed = stop
+        self.committed = self.stored = stop
 
+    def drop(self) -> None:
+        """Drop the rows: what they belong to is handled again."""
+        self.is_outdated = True
+        self.pieces.clear()
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
-    """Writes rows as files."""
-
-    name: str
-
-    def write(self, folder: Path, batches: Sequence[pa.RecordBatch]) -> None:
-        """Write a folder, so that it is still there after a power failure."""
-        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that has failed
-        folder.mkdir(parents=True)
-        file = folder / f"part-0.{self.name}"
-        _WRITERS[self.name](file, _join(batches))
-        (folder / SUCCESS).touch()
-        for each in (file, folder):
-            _sync(each)
-
-
-@dataclass(frozen=True, slots=True)
-class SinkPlace:
-    """Where a sink of the job writes files."""
-
-    path: str
-    format: FileFormat
-
-    def open(self, query: str) -> "FileSink":
-        """Make the sink for a journal with this id."""
-        return FileSink(SinkFolders(self.path, query), self.format)
-
-
-@dataclass(frozen=True, slots=True)
-class FileSink:
-    """Where rows go, and in which format."""
-
-    folders: SinkFolders
-    format: FileFormat
-
-    def write(self, session: str, number: int, batches: Sequence[pa.RecordBatch]) -> str:
-        """Write the hidden folder of a commit, and return it; empty if there are no rows."""
-        if not batches:
-            return ""
-        folder = self.folders.name_hidden(session, number)
-        self.format.write(folder, batches)
-        return str(folder)
-
-
-@dataclass(frozen=True, slots=True)
-class FlowSinks:
-    """The sinks of one flow."""
-
-    rows: FileSink
-    dead: FileSink | None
-    """Where dead letters go; None: a message that was given up lets its queue stand still."""
-
-    def clean(self) -> None:
-        """Delete what no commit names: call it before tasks begin."""
-        for sink in filter(None, (self.rows, self.dead)):
-            sink.folders.clean()
+    def take_back(self) -> None:
+        """Drop the rows that are not committed, and handle their messages again."""
+        self.pieces.clear()
+        self.handled = self.committed
 
 
 def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
@@ -158,32 +115,7 @@ def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], lis
     return good, [batch for batch in bad if batch.num_rows]
 
 
-def _join(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def join_neighbours(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Join neighbours with the same columns: most batches have few rows, and writing takes long."""
     groups = itertools.groupby(batches, key=lambda batch: batch.schema)
     return [pa.concat_batches(group) for _, group in groups]
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
-def _make_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    tables = [pa.Table.from_batches([batch]) for batch in batches]
-    return pa.concat_tables(tables, promote_options="default")
-
-
-def _write_parquet(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
-    pyarrow.parquet.write_table(_make_table(batches), file)
-
-
-def _write_csv(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
-    pyarrow.csv.write_csv(_make_table(batches), file)
-
-
-_WRITERS = {"json": json_lines.write, "parquet": _write_parquet, "csv": _write_csv}
-FORMATS = sorted(_WRITERS)

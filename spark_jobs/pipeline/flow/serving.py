@@ -41,11 +41,12 @@ from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
 from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.flow import folders, wire
+from spark_jobs.pipeline.flow import wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.commits import Commits
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, Pending
-from spark_jobs.pipeline.flow.rows import FlowSinks
+from spark_jobs.pipeline.flow.sinks import folders
+from spark_jobs.pipeline.flow.sinks.kinds import FlowSinks, Written
 from spark_jobs.pipeline.retries import PATIENCE
 
 log = logging.getLogger("evenkeel.job")
@@ -332,16 +333,10 @@ class FlowServer:
             peer.send(wire.Settled(asked.call, is_accepted=False))
             return
         self._unsettled[asked.session] = asked.call
-        self._accepted.append((peer.slot, asked, self._plan_moves(asked)))
+        self._batch += asked.rows > 0
+        written = Written(asked.folder, asked.dead_folder)
+        self._accepted.append((peer.slot, asked, self._sinks.plan_moves(written, self._batch)))
         self._has_accepted.set()
-
-    def _plan_moves(self, asked: wire.TaskCommit) -> list[Pending]:
-        """Say where the folders of a commit will be seen. Both have the same number."""
-        found = [(self._sinks.rows, asked.folder)]
-        if self._sinks.dead is not None:
-            found.append((self._sinks.dead, asked.dead_folder))
-        self._batch += any(folder for _, folder in found)
-        return [sink.folders.plan_move(folder, self._batch) for sink, folder in found if folder]
 
     async def _keep_committing(self) -> None:
         """Write accepted commits to the journal, move their folders, and answer their tasks."""

@@ -1,16 +1,15 @@
 """The user's part of a flow: what a flow can run, the function, and the sinks."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from contract.job_file import JobFile, JobSink
+from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import users_part
-from spark_jobs.pipeline.flow.folders import find_local
-from spark_jobs.pipeline.flow.rows import FORMATS, FileFormat, FlowSinks, SinkPlace
-from spark_jobs.pipeline.flow.task import Function
+from spark_jobs.pipeline.flow.sinks import choosing
+from spark_jobs.pipeline.flow.sinks.choosing import OpenSinks
+from spark_jobs.pipeline.flow.task_rows import Function
 
 FUNCTION = "transform_batches"
 _WITHOUT_EXECUTORS = re.compile(r"local(\[.*\])?")
@@ -21,17 +20,7 @@ class FlowPart:
     """The user's part of a flow."""
 
     function: Function | None
-    sink: SinkPlace
-    dead: SinkPlace | None
-
-    @property
-    def places(self) -> list[SinkPlace]:
-        """Where it writes."""
-        return [self.sink, self.dead] if self.dead else [self.sink]
-
-    def open_sinks(self, query: str) -> FlowSinks:
-        """Make the sinks for a journal with this id."""
-        return FlowSinks(self.sink.open(query), self.dead.open(query) if self.dead else None)
+    open_sinks: OpenSinks
 
 
 def list_obstacles(job: JobFile) -> list[str]:
@@ -41,23 +30,8 @@ def list_obstacles(job: JobFile) -> list[str]:
     master = job.spark.get("spark.master", "")
     if _WITHOUT_EXECUTORS.fullmatch(master):
         found.append(f"spark.master {master}, which has no separate executors")
-    found += _list_sink_obstacles("sink", job.sink)
-    if job.dead_letter:
-        found += _list_sink_obstacles("deadLetter", job.dead_letter)
+    found += choosing.list_obstacles(job)
     return found
-
-
-def _list_sink_obstacles(field: str, sink: JobSink) -> Iterator[str]:
-    if sink.file is not None:
-        yield f"{field}.file"
-    elif sink.format not in FORMATS:
-        yield f"{field}.format {sink.format}, other than {', '.join(FORMATS)}"
-    elif sink.path is None:
-        yield f"{field} without a path"
-    elif find_local(sink.path) is None:
-        yield f"{field}.path {sink.path}, other than a folder that all pods share"
-    if sink.options:
-        yield f"{field}.options"
 
 
 def read(job: JobFile) -> FlowPart:
@@ -70,12 +44,4 @@ def read(job: JobFile) -> FlowPart:
     function = None
     if job.transform.file is not None:
         function = users_part.load_function(job.transform.file, FUNCTION)
-    return FlowPart(
-        function, _read_place(job.sink), _read_place(job.dead_letter) if job.dead_letter else None
-    )
-
-
-def _read_place(sink: JobSink) -> SinkPlace:
-    assert sink.path is not None
-    assert sink.format is not None
-    return SinkPlace(sink.path, FileFormat(sink.format))
+    return FlowPart(function, choosing.read(job))

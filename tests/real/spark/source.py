@@ -15,8 +15,9 @@ from mq_client import blocking, errors
 from mq_client.commands.base import Request
 from mq_client.commands.cluster import DeleteTopic, ForgetTopic
 from mq_client.frames import Frame
-from mq_client.messages import Message
+from mq_client.messages import Message, StoredMessage
 from mq_client.operations.sending import To
+from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 from sandbox import asking
 from sandbox.rocketmq import RocketMq
@@ -38,6 +39,17 @@ def ends_at(client: blocking.Client, topic: str, count: int) -> None:
         return sum(queue.max for queue in client.list_offsets(topic).values())
 
     assert wait_for(total, lambda found: found == count) == count
+
+
+def list_stored(client: blocking.Client, topic: str, count: int) -> list[StoredMessage]:
+    """Read all messages of a topic, queue by queue."""
+    ends_at(client, topic, count)
+    ends = client.list_offsets(topic)
+    positions = [Position(queue, 0, each.max) for queue, each in ends.items() if each.max]
+    found = [
+        message for batch in client.read("readers", positions) for message in batch.to_messages()
+    ]
+    return sorted(found, key=lambda each: (each.broker, each.queue_id, each.queue_offset))
 
 
 @dataclass(frozen=True, slots=True)

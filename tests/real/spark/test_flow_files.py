@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.pipeline.flow.rows import FileFormat
+from spark_jobs.pipeline.flow.sinks.files import FileFormat
 
 AT = datetime(2026, 11, 26, 14, 0, 0, 123_456, tzinfo=UTC)
 COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {

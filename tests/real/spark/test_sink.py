@@ -4,22 +4,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mq_client import blocking
-from mq_client.messages import StoredMessage
-from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 from sandbox.rocketmq import RocketMq
-from tests.real.spark.source import Source, ends_at, send
-
-
-def stored(client: blocking.Client, topic: str, count: int) -> list[StoredMessage]:
-    """Read all messages of a topic, queue by queue."""
-    ends_at(client, topic, count)
-    ends = client.list_offsets(topic)
-    positions = [Position(queue, 0, each.max) for queue, each in ends.items() if each.max]
-    found = [
-        message for batch in client.read("readers", positions) for message in batch.to_messages()
-    ]
-    return sorted(found, key=lambda each: (each.broker, each.queue_id, each.queue_offset))
+from tests.real.spark.source import Source, ends_at, list_stored, send
 
 
 def test_rows_go_to_the_topics_that_they_name_with_all_that_they_hold(
@@ -37,11 +24,11 @@ def test_rows_go_to_the_topics_that_they_name_with_all_that_they_hold(
     )
     writer = frame.coalesce(1).write.format("rocketmq").mode("append")
     writer.option("nameServers", source.name_servers).option("topic", other).save()
-    (full,) = stored(client, topic, 1)
+    (full,) = list_stored(client, topic, 1)
     assert (full.body, full.keys, full.tags) == (b"\x00\xff", ("k1", "k2"), "größe")
     assert full.properties["a"] == "ß"
     assert "none" not in full.properties
-    assert sorted(each.body for each in stored(client, other, 2)) == [b"", b"by option"]
+    assert sorted(each.body for each in list_stored(client, other, 2)) == [b"", b"by option"]
 
 
 def test_a_frame_is_spread_over_all_queues_and_all_of_it_is_stored(
@@ -50,7 +37,7 @@ def test_a_frame_is_spread_over_all_queues_and_all_of_it_is_stored(
     frame = spark.range(3000).selectExpr("string(id) AS body")
     writer = frame.write.format("rocketmq").mode("append")
     writer.option("nameServers", source.name_servers).option("topic", topic).save()
-    found = stored(client, topic, 3000)
+    found = list_stored(client, topic, 3000)
     assert sorted(int(each.body) for each in found) == list(range(3000))
     assert len({(each.broker, each.queue_id) for each in found}) == 4
 
@@ -62,7 +49,7 @@ def test_messages_of_one_key_are_on_one_queue_in_their_order(
     writer = frame.write.format("rocketmq").mode("append")
     writer = writer.option("nameServers", source.name_servers).option("topic", topic)
     writer.option("orderingKey", "customer").save()
-    found = stored(client, topic, 2000)
+    found = list_stored(client, topic, 2000)
     for customer in range(7):
         mine = [each for each in found if int(each.body) % 7 == customer]
         assert len({(each.broker, each.queue_id) for each in mine}) == 1
@@ -105,7 +92,7 @@ def test_rows_with_long_keys_are_sent_in_batches_that_brokers_take(
     writer = spark.range(300).selectExpr(*rows).coalesce(1).write.format("rocketmq")
     writer = writer.mode("append").option("nameServers", source.name_servers)
     writer.option("topic", topic).save()
-    assert sorted(int(each.body) for each in stored(client, topic, 300)) == list(range(300))
+    assert sorted(int(each.body) for each in list_stored(client, topic, 300)) == list(range(300))
 
 
 def test_a_stream_is_sent_on_and_a_restart_sends_only_what_is_new(
@@ -125,4 +112,4 @@ def test_a_stream_is_sent_on_and_a_restart_sends_only_what_is_new(
     send(client, queue, b"3")
     ends_at(client, queue.topic, 3)
     copy()
-    assert [each.body for each in stored(client, target, 3)] == [b"1", b"2", b"3"]
+    assert [each.body for each in list_stored(client, target, 3)] == [b"1", b"2", b"3"]

@@ -10,13 +10,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 
 from contract.job_file import JobFile, JobSink
 from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.flow.sinks import choosing
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery
+from tests.pinned_jobs import make_job_file
 
 PAGE = Path(__file__).parents[3] / "docs" / "sinks.md"
-DELTA, ICEBERG, UPSERT = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M)
+DELTA, ICEBERG, UPSERT, FUNCTION = re.findall(
+    r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.S | re.M
+)
 
 
 def write_of(recipe: str, folder: Path) -> Callable[..., None]:
@@ -89,3 +95,14 @@ def test_an_upsert_that_runs_again_changes_nothing_and_the_newest_row_stays(
 
         kept = database.execute("SELECT * FROM payments ORDER BY order_id").fetchall()
     assert kept == [("1", 11.0, 8), ("2", 8.0, 9)]
+
+
+def test_a_function_of_a_flow_gets_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "sink.py"
+    file.write_text(FUNCTION, "utf-8")
+    sinks = choosing.read(make_job_file(sink={"file": str(file)}))("q")
+    sent: list[bytes] = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda url, data, timeout: sent.append(data))
+    rows = pa.RecordBatch.from_pydict({"line": ["a=1", "b=2"]})
+    sinks.open().write(Delivery("session", 1, []), [rows], [])
+    assert sent == [b"a=1\nb=2"]

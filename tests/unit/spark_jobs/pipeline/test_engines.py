@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from contract.kinds.jobs import JobEngine
+from mq_client.errors import UsageError
 from spark_jobs import options
 from spark_jobs.pipeline import engines
 from tests.pinned_jobs import make_job_file
@@ -33,8 +34,8 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
     [
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
         (
-            {"mode": "Scheduled", "sink": {"file": "sink.py"}},
-            "mode Scheduled; sink.file",
+            {"mode": "Scheduled", "sink": {"format": "delta"}},
+            "mode Scheduled; sink.format delta, other than csv, json, parquet, postgresql, rocketmq",
         ),
         ({"sink": {"format": "csv", "path": "/rows"}}, "csv in Spark's way"),
         ({"deadLetter": {"format": "csv", "path": "/bad"}}, "csv in Spark's way"),
@@ -46,6 +47,17 @@ def test_what_a_flow_cannot_do_runs_with_batches_and_is_named(
     found = choose(**changed)
     assert found.engine is JobEngine.BATCH
     assert str(found) == f"Batch, because a flow cannot do this: {obstacles}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [({"engine": "Batch"}, ""), ({"transform": {"sql": "SELECT 1"}}, ".*transform.sql")],
+)
+def test_postgresql_needs_a_flow(changed: dict[str, Any], reason: str) -> None:
+    sink = {"format": "postgresql", "options": {"url": "postgresql://db", "table": "rows"}}
+    assert choose(sink=sink).engine is JobEngine.FLOW
+    with pytest.raises(UsageError, match=f"format postgresql is for engine Flow, .*Batch{reason}"):
+        choose(sink=sink, **changed)
 
 
 @pytest.mark.parametrize("option", ["maxMessagesPerBatch", "maxBytesPerBatch"])

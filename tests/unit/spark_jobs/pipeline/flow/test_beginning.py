@@ -14,9 +14,10 @@ from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.flow import takeover
 from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
-from spark_jobs.pipeline.flow.folders import SinkFolders
 from spark_jobs.pipeline.flow.journal import FlowState, Pending
-from spark_jobs.pipeline.flow.rows import FileFormat, SinkPlace
+from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.planning import SeenOffsets
 from tests.flows import FakeJournal
 
@@ -78,8 +79,11 @@ def begin(
     )
     entries: Any = journal
     asked: Any = brokers
-    sink = SinkPlace(str(folder), FileFormat("json"))
-    return FlowBeginner(entries, asked, reading, [sink], skip).begin()
+
+    def open_sinks(query: str) -> SeparateSinks:
+        return SeparateSinks(FileSink(SinkFolders(str(folder), query), FileFormat("json")))
+
+    return FlowBeginner(entries, asked, reading, open_sinks, skip).begin()
 
 
 def test_a_new_flow_begins_where_the_brokers_say_and_writes_it_down(tmp_path: Path) -> None:

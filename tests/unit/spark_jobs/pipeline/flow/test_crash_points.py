@@ -19,12 +19,15 @@ from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
-from spark_jobs.pipeline.flow import folders, serving, wire
+from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginner
-from spark_jobs.pipeline.flow.folders import HIDDEN
 from spark_jobs.pipeline.flow.journal import FlowState, Pending
-from spark_jobs.pipeline.flow.rows import FileFormat, FlowSinks, SinkPlace
 from spark_jobs.pipeline.flow.serving import FlowServer
+from spark_jobs.pipeline.flow.sinks import folders
+from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.folders import HIDDEN, SinkFolders
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, Written
+from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from tests.flows import SECRET, FakeJournal, Task
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -55,8 +58,6 @@ class Stage:
         self.kept = FakeJournal(
             [FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))]
         )
-        form = FileFormat("json")
-        self.places = [SinkPlace(str(folder / name), form) for name in ("rows", "dead")]
         self.moves = 0
         self.task: Task
         """The task that runs."""
@@ -86,13 +87,17 @@ class Stage:
         self.moves += 1
         self.pass_step(DRIVER_STEPS[1 + self.moves])
 
+    def open_sinks(self, query: str) -> SeparateSinks:
+        places = (SinkFolders(str(self.folder / name), query) for name in ("rows", "dead"))
+        return SeparateSinks(*(FileSink(place, FileFormat("json")) for place in places))
+
     def run_driver(self) -> None:
         """Run a driver, and tasks, until everything is committed or the driver dies."""
         journal: Any = self
         unused: Any = None
         reading = options.parse_reading(SOURCE, is_stream=True)
-        beginning = FlowBeginner(journal, unused, reading, self.places, "").begin()
-        sinks = FlowSinks(*(place.open(beginning.state.query) for place in self.places))
+        beginning = FlowBeginner(journal, unused, reading, self.open_sinks, "").begin()
+        sinks = self.open_sinks(beginning.state.query)
         sinks.clean()
         source = GroupSource("billing", [])
         server = FlowServer(beginning, journal, sinks, source, lambda _: {}, SECRET)
@@ -110,7 +115,7 @@ class Stage:
         finally:
             server.close()
 
-    def run_task(self, server: FlowServer, sinks: FlowSinks, executor: str) -> None:
+    def run_task(self, server: FlowServer, sinks: SeparateSinks, executor: str) -> None:
         """Run a task until everything is committed; raise an error if task or driver dies."""
         task = self.task = Task(server.port, "a", executor)
         try:
@@ -127,7 +132,9 @@ class Stage:
                 self.pass_step("before it writes")
                 written = self.write(sinks, task.session, number, range(begin, end))
                 self.pass_step("before it commits")
-                task.send_commit(number, (QUEUE, begin, end), folder=written[0], dead=written[1])
+                task.send_commit(
+                    number, (QUEUE, begin, end), folder=written.rows, dead=written.dead
+                )
                 self.pass_step("before it hears the answer")
                 try:
                     self.pass_step("before it hears the answer, and connects again")
@@ -136,7 +143,7 @@ class Stage:
                     task = Task(server.port, "a", executor)
                     task.calls = number - 1
                     task.send_commit(
-                        number, (QUEUE, begin, end), folder=written[0], dead=written[1]
+                        number, (QUEUE, begin, end), folder=written.rows, dead=written.dead
                     )
                 answer = task.hear()
                 if answer is None:
@@ -146,21 +153,18 @@ class Stage:
         finally:
             task.close()
 
-    def write(self, sinks: FlowSinks, session: str, number: int, numbers: range) -> tuple[str, str]:
+    def write(self, sinks: SeparateSinks, session: str, number: int, numbers: range) -> Written:
         """Write the folders of a commit."""
         try:
             self.pass_step("while it writes")
         except DiedError:
-            half = sinks.rows.folders.name_hidden(session, number)
+            half = SinkFolders(str(self.folder / "rows"), "q").name_hidden(session, number)
             half.mkdir(parents=True)
             (half / "part-0.json").write_text('{"number":')
             raise
-        assert sinks.dead is not None
         good = pa.RecordBatch.from_pydict({"number": [n for n in numbers if n % 5]})
         bad = pa.RecordBatch.from_pydict({"number": [n for n in numbers if not n % 5]})
-        return (
-            sinks.rows.write(session, number, [good]), sinks.dead.write(session, number, [bad])
-        )  # fmt: skip
+        return sinks.open().write(Delivery(session, number, []), [good], [bad])
 
     def read(self, name: str) -> Counter[int]:
         """Count the numbers that readers of a sink see."""

@@ -1,12 +1,8 @@
-"""Rows that a task holds until they are committed, and the files that it writes."""
-
-import json
-from pathlib import Path
+"""Rows that a task holds until they are committed."""
 
 import pyarrow as pa
-import pyarrow.parquet
 
-from spark_jobs.pipeline.flow.rows import FileFormat, HeldRows, divide
+from spark_jobs.pipeline.flow.rows import HeldRows, divide
 
 
 def batch(*numbers: int) -> pa.RecordBatch:
@@ -18,7 +14,7 @@ def list_numbers(held: HeldRows) -> list[int]:
 
 
 def test_rows_are_held_until_they_are_committed() -> None:
-    held = HeldRows(lambda: True, 5)
+    held = HeldRows(lambda: True, 5, 5)
     assert held.add(5, 7, [batch(5, 6)])
     assert held.add(7, 8, [batch(7)])
     held.commit(7)
@@ -26,7 +22,7 @@ def test_rows_are_held_until_they_are_committed() -> None:
 
 
 def test_a_call_that_belongs_to_another_place_adds_nothing() -> None:
-    held = HeldRows(lambda: True, 5)
+    held = HeldRows(lambda: True, 5, 5)
     assert held.add(5, 7, [batch(5, 6)])
     assert not held.add(5, 7, [batch(5, 6)]), "the same messages again"
     assert not held.add(9, 10, [batch(9)]), "a hole"
@@ -34,36 +30,9 @@ def test_a_call_that_belongs_to_another_place_adds_nothing() -> None:
 
 
 def test_a_range_without_rows_moves_the_offset() -> None:
-    held = HeldRows(lambda: True, 5)
+    held = HeldRows(lambda: True, 5, 5)
     assert held.add(5, 9, [])
     assert (held.handled, held.list_batches(), held.bytes) == (9, [], 0)
-
-
-def test_json_is_written_as_spark_writes_it(tmp_path: Path) -> None:
-    rows = pa.RecordBatch.from_pylist(
-        [{"body": b"\x00a", "keys": None}, {"body": None, "keys": "k"}]
-    )
-    FileFormat("json").write(tmp_path / "made", [rows])
-    (file,) = (tmp_path / "made").glob("part-*.json")
-    lines = list(map(json.loads, file.read_text().splitlines()))
-    assert lines == [{"body": "AGE="}, {"keys": "k"}]
-    assert (tmp_path / "made/_SUCCESS").exists()
-
-
-def test_batches_whose_columns_differ_share_a_parquet_file(tmp_path: Path) -> None:
-    other = pa.RecordBatch.from_pydict({"number": [3], "more": ["x"]})
-    FileFormat("parquet").write(tmp_path / "made", [batch(1, 2), other])
-    (file,) = (tmp_path / "made").glob("part-*.parquet")
-    assert pyarrow.parquet.read_table(file).to_pydict() == {
-        "number": [1, 2, 3], "more": [None, None, "x"],
-    }  # fmt: skip
-
-
-def test_a_folder_of_an_attempt_that_failed_is_replaced(tmp_path: Path) -> None:
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made/part-0.csv.half").touch()
-    FileFormat("csv").write(tmp_path / "made", [batch(1)])
-    assert sorted(each.name for each in (tmp_path / "made").iterdir()) == ["_SUCCESS", "part-0.csv"]
 
 
 def test_rows_with_an_error_are_divided_from_the_others() -> None:

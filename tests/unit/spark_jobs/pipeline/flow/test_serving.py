@@ -22,8 +22,10 @@ from spark_jobs.pipeline.assignments import JobAssignment
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
-from spark_jobs.pipeline.flow.rows import FileFormat, FlowSinks, SinkPlace
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
+from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.wire import Consequence
 from tests.flows import SECRET, FakeJournal, Task
 
@@ -42,8 +44,8 @@ class Scene:
         form = FileFormat("json")
         self.server = FlowServer(
             beginning, journal,
-            FlowSinks(SinkPlace(str(folder), form).open("q"),
-                      SinkPlace(str(folder / "dead"), form).open("q")),
+            SeparateSinks(*(FileSink(SinkFolders(str(folder / name), "q"), form)
+                            for name in ("", "dead"))),
             GroupSource("billing", []), lambda known: self.begins(known), SECRET,
         )  # fmt: skip
         self.server.start("127.0.0.1", 0)

@@ -7,6 +7,7 @@ import pytest
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.flow import users
+from spark_jobs.pipeline.flow.sinks.kinds import Written
 from spark_jobs.pipeline.users_part import UsersPartError
 from tests.pinned_jobs import make_job_file
 
@@ -16,9 +17,7 @@ from tests.pinned_jobs import make_job_file
     [
         ({"mode": "Scheduled"}, "mode Scheduled"),
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
-        ({"deadLetter": {"file": "sink.py"}}, "deadLetter.file"),
         ({"deadLetter": {"format": "orc", "path": "/bad"}}, "deadLetter.format orc"),
-        ({"sink": {"file": "sink.py"}}, "sink.file"),
         ({"sink": {"format": "json"}}, "sink without a path"),
         ({"sink": {"format": "delta", "path": "/rows"}}, "sink.format delta"),
         ({"sink": {"format": "json", "path": "s3a://rows"}}, "sink.path s3a://rows"),
@@ -37,8 +36,9 @@ def test_what_a_flow_cannot_do_is_named_with_what_can(changed: dict[str, Any], n
 
 def test_a_job_without_a_function_writes_the_rows_as_they_are() -> None:
     found = users.read(make_job_file(spark={"spark.master": "local-cluster[2,1,1024]"}))
-    assert (found.function, found.sink.path, found.sink.format.name) == (None, "/rows", "json")
-    assert found.dead is None
+    assert found.function is None
+    [move] = found.open_sinks("q").plan_moves(Written("made"), 3)
+    assert move.place == "/rows/query=q/batch=3"
 
 
 def test_a_file_for_batches_has_no_function_for_a_flow(tmp_path: Path) -> None:

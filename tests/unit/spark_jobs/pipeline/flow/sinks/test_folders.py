@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.pipeline.files import FilesMissingError
-from spark_jobs.pipeline.flow.folders import (
+from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.flow.sinks.folders import (
     FolderTakenError,
     SinkFolders,
     find_local,
     finish_moves,
     move,
 )
-from spark_jobs.pipeline.flow.journal import Pending
 
 
 def write(folders: SinkFolders, number: int) -> Path:

@@ -30,7 +30,7 @@ class SinkFolders:
     def __init__(self, path: str, query: str) -> None:
         """Touch nothing yet. The path must be a folder that the driver and all tasks share."""
         local = find_local(path)
-        assert local is not None, "checked by `users.list_obstacles`"
+        assert local is not None, "checked by `choosing.list_obstacles`"
         self._root = local / f"query={query}"
 
     def name_hidden(self, session: str, number: int) -> Path:

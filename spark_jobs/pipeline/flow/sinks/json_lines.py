@@ -26,6 +26,13 @@ def write(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
             out.write(_encoder.encode_lines(_list_rows(batch)))
 
 
+def encode_values(column: pa.Array) -> list[str | None]:
+    """Write each value of a column as JSON of its own."""
+    return [
+        None if value is None else _encoder.encode(value).decode() for value in _list_values(column)
+    ]
+
+
 def _list_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     columns = [_list_values(column) for column in batch.columns]
     for values in zip(*columns, strict=True):

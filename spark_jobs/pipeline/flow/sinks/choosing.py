@@ -1,0 +1,128 @@
+"""Makes the sinks of a job, or says why a flow does not have them."""
+
+from collections.abc import Callable, Iterator
+
+from contract.job_file import JobFile, JobSink
+from mq_client.errors import UsageError
+from spark_jobs import options
+from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.flow.sinks import files, functions, postgres, topics
+from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders, find_local
+from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
+from spark_jobs.pipeline.flow.sinks.kinds import FlowSink, FlowSinks
+from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
+from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
+from spark_jobs.pipeline.flow.sinks.topics import TopicSink
+
+OpenSinks = Callable[[str], FlowSinks]
+"""Makes the sinks for a journal with this id."""
+FORMATS = [*files.FORMATS, postgres.FORMAT, topics.FORMAT]
+
+
+def list_obstacles(job: JobFile) -> Iterator[str]:
+    """List what the sinks of a job want and a flow cannot do."""
+    yield from _list_sink_obstacles("sink", job.sink)
+    if job.dead_letter is None:
+        return
+    yield from _list_sink_obstacles("deadLetter", job.dead_letter)
+    if job.dead_letter.format == topics.FORMAT:
+        yield f"deadLetter.format {topics.FORMAT}"
+    ours, theirs = (each.format == postgres.FORMAT for each in (job.sink, job.dead_letter))
+    if ours != theirs:
+        yield f"deadLetter and sink of which only one is {postgres.FORMAT}"
+
+
+def _list_sink_obstacles(field: str, sink: JobSink) -> Iterator[str]:
+    if sink.file is not None:
+        if not users_part.has_function(sink.file, functions.NAME):
+            yield f"{field}.file without a function {functions.NAME}"
+    elif sink.format in files.FORMATS:
+        yield from _list_file_obstacles(field, sink)
+    elif sink.format not in FORMATS:
+        yield f"{field}.format {sink.format}, other than {', '.join(FORMATS)}"
+    elif sink.path is not None:
+        yield f"{field}.path with format {sink.format}"
+
+
+def _list_file_obstacles(field: str, sink: JobSink) -> Iterator[str]:
+    if sink.path is None:
+        yield f"{field} without a path"
+    elif find_local(sink.path) is None:
+        yield f"{field}.path {sink.path}, other than a folder that all pods share"
+    if sink.options:
+        yield f"{field}.options"
+
+
+def read(job: JobFile) -> OpenSinks:
+    """Read the sinks of a job without obstacles."""
+    if job.sink.format == postgres.FORMAT:
+        sinks = _read_postgres(job.sink, job.dead_letter)
+        return lambda _: sinks
+    make_rows = _read_sink("sink", job.sink)
+    make_dead = _read_sink("deadLetter", job.dead_letter) if job.dead_letter else None
+    if job.dead_letter is not None:
+        _check_positions(job.sink, job.dead_letter)
+    return lambda query: SeparateSinks(make_rows(query), make_dead(query) if make_dead else None)
+
+
+def _read_sink(field: str, sink: JobSink) -> Callable[[str], FlowSink]:
+    if sink.file is not None:
+        function = FunctionSink(users_part.load_function(sink.file, functions.NAME))
+        return lambda _: function
+    if sink.format == topics.FORMAT:
+        try:
+            topic = TopicSink(options.parse_sending(sink.options))
+        except UsageError as error:
+            raise UsageError(f"{field}.options: {error}") from error
+        return lambda _: topic
+    assert sink.path is not None, "checked by `list_obstacles`"
+    assert sink.format is not None
+    path, form = sink.path, FileFormat(sink.format)
+    return lambda query: FileSink(SinkFolders(path, query), form)
+
+
+def _check_positions(sink: JobSink, dead: JobSink) -> None:
+    """
+    Refuse positions where they would lose dead letters.
+
+    After the rows' own transaction nothing may fail: their messages are not read again. A folder of
+    dead letters is seen only after the driver's commit.
+    """
+    if dead.file is not None and _keeps_positions(dead.file):
+        raise UsageError("deadLetter.file: only the function of the sink may keep positions")
+    if sink.file is not None and _keeps_positions(sink.file) and dead.path is not None:
+        raise UsageError(
+            "deadLetter.path: files of dead letters could be lost, because sink.file keeps "
+            "positions. Use a deadLetter with a file"
+        )
+
+
+def _keeps_positions(file: str) -> bool:
+    return FunctionSink(users_part.load_function(file, functions.NAME)).has_positions
+
+
+def _read_postgres(sink: JobSink, dead: JobSink | None) -> PostgresSinks:
+    given = _check_options("sink", sink)
+    dead_table = None
+    if dead is not None:
+        others = _check_options("deadLetter", dead)
+        dead_table = others["table"]
+        if others | {"table": ""} != given | {"table": ""}:
+            raise UsageError(
+                "deadLetter.options: url, user and password must be those of the sink, because "
+                "one transaction writes rows and dead letters"
+            )
+    login = {name: text for name, text in given.items() if name in postgres.LOGIN}
+    return PostgresSinks(given["url"], given["table"], dead_table, login)
+
+
+def _check_options(field: str, sink: JobSink) -> dict[str, str]:
+    known = ", ".join(sorted(postgres.OPTIONS))
+    for name in sink.options:
+        if name not in postgres.OPTIONS:
+            raise UsageError(f"{field}.options: {name} is unknown; {postgres.FORMAT} has {known}")
+    for name in ("url", "table"):
+        if not sink.options.get(name):
+            raise UsageError(f"{field}.options: {name} is missing; {postgres.FORMAT} has {known}")
+    return sink.options

@@ -1,0 +1,89 @@
+"""A sink of files: a task writes a hidden folder for each commit, and the driver moves it."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from spark_jobs.pipeline.flow.rows import join_neighbours
+from spark_jobs.pipeline.flow.sinks import json_lines
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition
+
+SUCCESS = "_SUCCESS"
+"""The empty file with which Spark too marks a complete folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """Writes rows as files."""
+
+    name: str
+
+    def write(self, folder: Path, batches: Sequence[pa.RecordBatch]) -> None:
+        """Write a folder, so that it is still there after a power failure."""
+        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that has failed
+        folder.mkdir(parents=True)
+        file = folder / f"part-0.{self.name}"
+        _WRITERS[self.name](file, join_neighbours(batches))
+        (folder / SUCCESS).touch()
+        for each in (file, folder):
+            _sync(each)
+
+
+@dataclass(frozen=True, slots=True)
+class FileSink:
+    """Both sides of the sink: nothing of it stays open."""
+
+    folders: SinkFolders
+    format: FileFormat
+
+    @property
+    def positions(self) -> ReadPosition | None:
+        """It has none: the journal has them."""
+        return None
+
+    def open(self) -> "FileSink":
+        """Begin to write, in a task."""
+        return self
+
+    def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
+        """Write the hidden folder of a commit, and return it; empty if there are no rows."""
+        if not rows:
+            return ""
+        folder = self.folders.name_hidden(delivery.session, delivery.number)
+        self.format.write(folder, rows)
+        return str(folder)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _sync(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _make_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _write_parquet(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
+    pyarrow.parquet.write_table(_make_table(batches), file)
+
+
+def _write_csv(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
+    pyarrow.csv.write_csv(_make_table(batches), file)
+
+
+_WRITERS = {"json": json_lines.write, "parquet": _write_parquet, "csv": _write_csv}
+FORMATS = sorted(_WRITERS)

@@ -1,0 +1,104 @@
+"""The sides of a sink: the driver's, and a task's."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from follower.positions import Step
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+
+ReadPosition = Callable[[str, MessageQueue], int | None]
+"""Return the offset at which a group's queue begins, or None if the sink does not know it."""
+
+
+class RowsRefusedError(Exception):
+    """The sink refuses these rows. It would refuse them again, but not other rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the rows of a commit belong to."""
+
+    session: str
+    number: int
+    """The number of the commit in its session."""
+    steps: Sequence[Step]
+    """How far the rows move each queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The folders that the driver must move; empty if there are none."""
+
+    rows: str = ""
+    dead: str = ""
+
+    @property
+    def folders(self) -> list[str]:
+        """List them."""
+        return [each for each in (self.rows, self.dead) if each]
+
+
+class SinkWriter(Protocol):
+    """A task's side of one sink. It is used by one thread at a time."""
+
+    @property
+    def positions(self) -> ReadPosition | None:
+        """None if the sink has no positions."""
+
+    def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
+        """Write rows. Return the folder that the driver must move; empty if there is none."""
+
+    def close(self) -> None:
+        """Free what `write` has opened, at the end of the task."""
+
+
+class FlowSink(Protocol):
+    """The driver's side of one sink. Spark sends it to the tasks."""
+
+    @property
+    def folders(self) -> SinkFolders | None:
+        """None if it does not write files."""
+
+    def open(self) -> SinkWriter:
+        """Begin to write, in a task."""
+
+
+class SinkWriters(Protocol):
+    """A task's side of all sinks of a job. It is used by one thread at a time."""
+
+    @property
+    def positions(self) -> ReadPosition | None:
+        """None if no sink has positions."""
+
+    def write(
+        self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
+    ) -> Written:
+        """Write rows and dead letters."""
+
+    def close(self) -> None:
+        """Free what `write` has opened, at the end of the task."""
+
+
+class FlowSinks(Protocol):
+    """The driver's side of all sinks of a job."""
+
+    @property
+    def takes_dead_letters(self) -> bool:
+        """If not, a message that was given up lets its queue stand still."""
+
+    def open(self) -> SinkWriters:
+        """Begin to write, in a task."""
+
+    def plan_moves(self, written: Written, batch: int) -> list[Pending]:
+        """Say where the folders of a commit will be seen. Both have the same number."""
+
+    def clean(self) -> None:
+        """Delete what no commit names: call it before tasks begin."""
+
+    def delete(self, batch: int) -> None:
+        """Delete what a job with batches has written in a batch that was not committed."""

@@ -1,0 +1,153 @@
+"""
+A sink of PostgreSQL: rows, dead letters and positions are written in one transaction.
+
+The positions are in the table `evenkeel_positions` of the same database, as followers keep them
+(`follower.positions`). Rows go by COPY, as text that the server parses, so a column may have any
+type whose text the values are.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from follower.positions import TABLE, PositionTable
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.flow.rows import join_neighbours
+from spark_jobs.pipeline.flow.sinks import csv_rows
+from spark_jobs.pipeline.flow.sinks.kinds import (
+    Delivery,
+    ReadPosition,
+    RowsRefusedError,
+    SinkWriters,
+    Written,
+)
+
+FORMAT = "postgresql"
+LOGIN = {"user", "password"}
+OPTIONS = {"url", "table", *LOGIN}
+_SETTINGS: Mapping[str, Any] = {
+    "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 30_000, "application_name": "evenkeel", "client_encoding": "utf8",
+}  # fmt: skip
+"""A server that is cut off is noticed within half a minute."""
+_FIND = f"SELECT to_regclass('{TABLE}')"
+_CREATE = f"""
+CREATE TABLE {TABLE} (
+    consumer_group text, topic text, broker text, queue_id integer, next_offset bigint NOT NULL,
+    PRIMARY KEY (consumer_group, topic, broker, queue_id)
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSinks:
+    """The driver's side. It has nothing to do."""
+
+    url: str
+    table: str
+    dead_table: str | None = None
+    login: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """User and password, if they are not in the URL."""
+
+    @property
+    def takes_dead_letters(self) -> bool:
+        """Whether there is a table for them."""
+        return self.dead_table is not None
+
+    def open(self) -> SinkWriters:
+        """Connect when the first rows are written."""
+        return PostgresWriter(self)
+
+    def plan_moves(self, _: Written, __: int) -> list[Pending]:
+        """There are no folders."""
+        return []
+
+    def clean(self) -> None:
+        """A transaction leaves nothing behind."""
+
+    def delete(self, _: int) -> None:
+        """Batches of Spark never write here."""
+
+
+class PostgresWriter:
+    """A task's side."""
+
+    def __init__(self, sinks: PostgresSinks) -> None:
+        """Connect to nothing yet."""
+        self._sinks = sinks
+        self._connection: Any = None
+
+    @property
+    def positions(self) -> ReadPosition | None:
+        """They are in the same database."""
+        return self._read_position
+
+    def write(
+        self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
+    ) -> Written:
+        """Write everything and move the positions, or do nothing of it."""
+        import psycopg
+
+        sinks = self._sinks
+        try:
+            with self._begin() as positions:
+                # All tasks move positions in the same order, so no two wait for each other.
+                for step in sorted(delivery.steps, key=lambda each: each.queue):
+                    positions.move(step)
+                _copy(positions.cursor, sinks.table, rows)
+                if sinks.dead_table is not None:
+                    _copy(positions.cursor, sinks.dead_table, dead)
+        except (psycopg.DataError, psycopg.IntegrityError, pa.ArrowException) as error:
+            raise RowsRefusedError(f"table {sinks.table}: {str(error).strip()}") from error
+        return Written()
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _read_position(self, group: str, queue: MessageQueue) -> int | None:
+        with self._begin() as positions:
+            return positions.read(group, queue)
+
+    @contextlib.contextmanager
+    def _begin(self) -> Iterator[PositionTable]:
+        """Run the block in a transaction. After a failure its connection is not used again."""
+        if self._connection is None:
+            self._connection = self._connect()
+        connection = self._connection
+        try:
+            positions = PositionTable(connection, TABLE)
+            yield positions
+            positions.cursor.close()
+            connection.commit()
+        except BaseException:
+            self._connection = None
+            with contextlib.suppress(Exception):
+                connection.close()
+            raise
+
+    def _connect(self) -> Any:
+        import psycopg
+
+        sinks = self._sinks
+        connection = psycopg.connect(sinks.url, **{**_SETTINGS, **sinks.login})
+        if connection.execute(_FIND).fetchone() == (None,):
+            connection.execute(_CREATE)  # it fails if another task creates it now: tried again
+        connection.commit()
+        return connection
+
+
+def _copy(cursor: Any, table: str, rows: Sequence[pa.RecordBatch]) -> None:
+    from psycopg import sql
+
+    for batch in join_neighbours(rows):
+        names = sql.SQL(", ").join(map(sql.Identifier, batch.schema.names))
+        target = sql.Identifier(*table.split("."))
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, names)
+        with cursor.copy(statement) as copy:
+            copy.write(csv_rows.encode(batch))

@@ -1,0 +1,72 @@
+"""Two sinks that know nothing of each other: one for rows, and one for dead letters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSink, SinkWriter, Written
+
+
+@dataclass(frozen=True, slots=True)
+class SeparateSinks:
+    """The driver's side."""
+
+    rows: FlowSink
+    dead: FlowSink | None = None
+
+    @property
+    def takes_dead_letters(self) -> bool:
+        """Whether the job has a sink for them."""
+        return self.dead is not None
+
+    def open(self) -> "SeparateWriters":
+        """Begin to write, in a task."""
+        return SeparateWriters(self.rows.open(), self.dead.open() if self.dead else None)
+
+    def plan_moves(self, written: Written, batch: int) -> list[Pending]:
+        """Say where the folders of a commit will be seen. Both have the same number."""
+        sinks = ((self.rows, written.rows), (self.dead, written.dead))
+        return [
+            sink.folders.plan_move(folder, batch)
+            for sink, folder in sinks
+            if sink is not None and sink.folders is not None and folder
+        ]
+
+    def clean(self) -> None:
+        """Delete what no commit names: call it before tasks begin."""
+        for folders in self._list_folders():
+            folders.clean()
+
+    def delete(self, batch: int) -> None:
+        """Delete what a job with batches has written in a batch that was not committed."""
+        for folders in self._list_folders():
+            folders.delete(batch)
+
+    def _list_folders(self) -> list[SinkFolders]:
+        sinks = [self.rows, self.dead]
+        return [each.folders for each in sinks if each is not None and each.folders is not None]
+
+
+class SeparateWriters:
+    """A task's side."""
+
+    def __init__(self, rows: SinkWriter, dead: SinkWriter | None) -> None:
+        """Write to these."""
+        self._rows = rows
+        self._dead = dead
+        self.positions = rows.positions
+
+    def write(
+        self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
+    ) -> Written:
+        """Write dead letters first: if the rows move positions, this is never done again."""
+        written = self._dead.write(delivery, dead) if self._dead is not None and dead else ""
+        return Written(self._rows.write(delivery, rows), written)
+
+    def close(self) -> None:
+        """Close both."""
+        for each in filter(None, (self._rows, self._dead)):
+            each.close()

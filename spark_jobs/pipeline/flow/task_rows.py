@@ -1,0 +1,307 @@
+"""
+The rows of a task: the user's function makes them, sinks take them, and the driver commits them.
+
+Every `commit_seconds` the rows of all queues are written together, and committed together. If a
+sink refuses rows, those queues begin anew, and each call of the function is committed alone until
+the refused rows are passed. So a message that is refused is found, and goes to the dead letters.
+"""
+
+import asyncio
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from follower.pauses import make_pauses
+from follower.pieces import DeadLetter, Messages
+from follower.positions import MovedOnError, Step
+from follower.work import Work
+from mq_client.values import MessageQueue
+from spark_jobs import schema
+from spark_jobs.options import Reading
+from spark_jobs.pipeline.flow.link import DriverLink
+from spark_jobs.pipeline.flow.rows import HeldRows, divide
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, RowsRefusedError, Written
+from spark_jobs.pipeline.flow.wire import TaskCommit
+from spark_jobs.planning import Range
+
+log = logging.getLogger("evenkeel.job")
+Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+"""
+The user's function, as `DataFrame.mapInArrow` has it. A call gets rows of one queue.
+
+It may also be a class without arguments. Each task makes one instance, and calls that.
+"""
+MOST_BYTES = 64 * 1024 * 1024
+"""Rows of this size are committed at once."""
+ROOM_SECONDS = 0.5
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Between attempts to write rows."""
+
+
+class NoDeadLetterError(Exception):
+    """The function has found a row wrong, and there is no place for it."""
+
+
+class CommitRefusedError(Exception):
+    """The driver has given this task up, or a queue of the commit is no longer held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What a commit takes of one holding."""
+
+    queue: MessageQueue
+    held: HeldRows
+    stop: int
+    rows: Sequence[pa.RecordBatch]
+    dead: Sequence[pa.RecordBatch]
+
+
+class TaskRows:
+    """
+    The rows of all queues of a task.
+
+    `follower.handling` sees it as a handler that keeps positions. `__call__` runs in the handler's
+    threads, everything else on the event loop.
+    """
+
+    def __init__(
+        self, link: DriverLink, function: Function | None, reading: Reading, sinks: FlowSinks,
+        session: Callable[[], str],
+    ) -> None:  # fmt: skip
+        """Hold nothing yet. `session` returns the id of the task's session now."""
+        self._link = link
+        self._function = function
+        self._includes_properties = reading.include_properties
+        self._group = reading.group
+        self._takes_dead_letters = sinks.takes_dead_letters
+        self._sinks = sinks.open()
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self._held: dict[MessageQueue, HeldRows] = {}
+        self._room = threading.Condition()
+        """Guards `_held`. Threads wait here while there are too many rows."""
+        self.lost_below: dict[MessageQueue, int] = {}
+        """By queue: lost messages with a lower offset are skipped."""
+        self._stored: dict[MessageQueue, int | None] = {}
+        """By queue: the position that the sink had when the holding began."""
+        self._careful_below: dict[MessageQueue, int] = {}
+        """By queue: below this offset rows were refused, so each call is committed alone."""
+        self._number = 0
+        self._one_by_one = asyncio.Lock()
+        """Held during a commit: the driver expects the commits of a session in their order."""
+        self._committing: asyncio.Task[None] | None = None
+        self._is_failing = False
+        """Whether the last attempt to write rows has failed."""
+
+    async def read_position(self, group: str, queue: MessageQueue) -> int:
+        """Ask the driver where a queue begins, and commit what the sink has beyond that."""
+        found = await self._link.locate(queue)
+        self.lost_below[queue] = found.lost_below
+        begin, read = found.offset, self._sinks.positions
+        if read is None:
+            self._stored[queue] = begin
+            return begin
+        async with self._one_by_one:
+            session = self._session()
+            stored = self._stored[queue] = await asyncio.to_thread(read, group, queue)
+            if stored is not None and stored > begin:
+                self._number += 1
+                await self._settle(session, [Range(queue, begin, stored)], Written(), 0, 0)
+                log.info("%s: the sink has everything below offset %d already", queue, stored)
+                return stored
+        return begin
+
+    def hold(self, work: Work) -> None:
+        """Begin a holding of a queue, without rows."""
+        assert work.stored is not None
+        with self._room:
+            stored = self._stored[work.queue]
+            self._held[work.queue] = HeldRows(work.may_act, work.stored, stored)
+
+    def __call__(self, messages: Messages, step: Step) -> None:
+        """Run the user's function, and keep its rows."""
+        rows: list[pa.RecordBatch] = []
+        if len(messages):
+            is_arrow = isinstance(messages, pa.RecordBatch)
+            make = schema.make_rows if is_arrow else schema.make_few_rows
+            rows = [make(messages, self._includes_properties)]
+        if rows and self._function is not None:
+            rows = list(self._function(iter(rows)))
+        rows, dead = divide(rows)
+        if dead and not self._takes_dead_letters:
+            raise NoDeadLetterError(
+                f"the function sets {schema.ERROR_COLUMN}, and the job has no deadLetter"
+            )
+        with self._room:
+            held = self._held[step.queue]
+        is_careful = step.begin is not None and self._is_careful(step.queue, step.begin)
+        if is_careful and held.pieces:
+            self._deliver_from_thread(step.queue, held)
+        with self._room:
+            if step.begin is None or not held.add(step.begin, step.end, rows, dead):
+                raise MovedOnError(f"{step.queue} is handled up to offset {held.handled} already")
+        if is_careful:
+            self._deliver_from_thread(step.queue, held)
+        with self._room:
+            while sum(each.bytes for each in self._list_live()) > MOST_BYTES:
+                self._loop.call_soon_threadsafe(self._begin_commit)
+                self._room.wait(ROOM_SECONDS)
+
+    def bury(self, work: Work, letter: DeadLetter) -> None:
+        """Keep a message that was given up as a dead letter, and handle the queue behind it."""
+        row = schema.make_error_rows([(letter.message, letter.trouble)], self._includes_properties)
+        with self._room:
+            held = self._held[work.queue]
+            held.add(held.handled, letter.stop, (), [row])
+        work.stored = letter.stop
+
+    async def commit(self, work: Work, offset: int) -> None:
+        """
+        Commit the rows of all queues, until those of this one are committed up to `offset`.
+
+        A queue may stand still at a message that follows offsets which a filter has left out. Then
+        no call has covered those offsets, and they are not committed.
+        """
+        held = self._held[work.queue]
+        end = min(offset, held.handled)
+        while held.committed < end:
+            work.check()
+            held.check(work.queue)
+            if self._is_careful(work.queue, held.committed):
+                await self._deliver_or_drop(work.queue, held)
+            else:
+                await asyncio.shield(self._begin_commit())
+
+    def _is_careful(self, queue: MessageQueue, offset: int) -> bool:
+        return offset < self._careful_below.get(queue, 0)
+
+    def _begin_commit(self) -> "asyncio.Task[None]":
+        """Begin a commit, or join the one that is in progress."""
+        if self._committing is None or self._committing.done():
+            self._committing = self._loop.create_task(self._commit())
+        return self._committing
+
+    def _deliver_from_thread(self, queue: MessageQueue, held: HeldRows) -> None:
+        """Commit the rows of one queue. If the sink refuses them, their messages are tried anew."""
+        try:
+            asyncio.run_coroutine_threadsafe(self._deliver(queue, held), self._loop).result()
+        except RowsRefusedError:
+            with self._room:
+                held.take_back()
+            raise
+        held.check(queue)
+
+    async def _deliver_or_drop(self, queue: MessageQueue, held: HeldRows) -> None:
+        try:
+            await asyncio.shield(self._loop.create_task(self._deliver(queue, held)))
+        except RowsRefusedError as error:
+            with self._room:
+                held.drop()
+            raise MovedOnError(str(error)) from error
+
+    async def _deliver(self, queue: MessageQueue, held: HeldRows) -> None:
+        pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        while held.is_live() and not held.is_outdated and held.committed < held.handled:
+            try:
+                await self._commit(queue)
+            except RowsRefusedError:
+                raise
+            except Exception as error:  # noqa: BLE001  # the sink may fail in any way
+                log.warning("%s: commit failed, trying again: %s", queue, error)
+                await asyncio.sleep(next(pauses))
+
+    async def _commit(self, only: MessageQueue | None = None) -> None:
+        """
+        Write the rows of all queues, or of only one, and commit them.
+
+        A queue whose rows the sink does not take begins anew: where its position is, or call by
+        call, so that only the messages that are refused are held up.
+        """
+        async with self._one_by_one:
+            with self._room:
+                cuts = [Cut(queue, each, each.handled, each.list_batches(), each.list_dead())
+                        for queue, each in self._held.items()
+                        if each.is_committable and self._belongs(queue, each, only)]  # fmt: skip
+            if not cuts:
+                return
+            try:
+                await self._write(cuts)
+            except MovedOnError as error:
+                log.warning("the sink has a later position: %s", error)
+                self._drop(cuts)
+            except RowsRefusedError as error:
+                if only is not None:
+                    raise
+                log.warning("the sink refuses rows; each call is committed alone now: %s", error)
+                self._careful_below |= {cut.queue: cut.stop for cut in cuts}
+                self._drop(cuts)
+
+    def _belongs(self, queue: MessageQueue, held: HeldRows, only: MessageQueue | None) -> bool:
+        """Whether a queue belongs to a commit of all queues, or to that of only one."""
+        if only is not None:
+            return queue == only
+        return not self._is_careful(queue, held.committed)
+
+    async def _write(self, cuts: Sequence[Cut]) -> None:
+        session = self._session()
+        rows = [batch for cut in cuts for batch in cut.rows]
+        dead = [batch for cut in cuts for batch in cut.dead]
+        self._number += 1
+        steps = [Step(self._group, cut.queue, cut.held.stored, cut.stop) for cut in cuts]
+        delivery = Delivery(session, self._number, steps)
+        try:
+            written = await asyncio.to_thread(self._sinks.write, delivery, rows, dead)
+        except (MovedOnError, RowsRefusedError):
+            raise
+        except Exception as error:
+            if not self._is_failing:
+                text = str(error).strip().partition("\n")[0] or type(error).__name__
+                text = f"rows wait, because they cannot be written: {text}"
+                self._link.report(cuts[0].queue, cuts[0].held.committed, text)
+            self._is_failing = True
+            raise
+        self._is_failing = False
+        ranges = [Range(cut.queue, cut.held.committed, cut.stop) for cut in cuts]
+        count = sum(batch.num_rows for batch in (*rows, *dead))
+        size = sum(batch.nbytes for batch in (*rows, *dead))
+        await self._settle(session, ranges, written, count, size)
+        with self._room:
+            for cut in cuts:
+                cut.held.commit(cut.stop)
+                if cut.stop >= self._careful_below.get(cut.queue, cut.stop):
+                    self._careful_below.pop(cut.queue, None)
+            self._room.notify_all()
+
+    async def _settle(
+        self, session: str, ranges: Sequence[Range], written: Written, count: int, size: int
+    ) -> None:
+        """Let the driver commit ranges whose rows are written."""
+        number = self._number
+        is_accepted = await self._link.commit(
+            lambda call: TaskCommit(
+                call, session, number, ranges, written.rows, written.dead, count, size
+            )
+        )
+        if not is_accepted:
+            for each in written.folders:
+                await asyncio.to_thread(shutil.rmtree, each, ignore_errors=True)
+            raise CommitRefusedError("the driver refuses the commit")
+
+    def _drop(self, cuts: Sequence[Cut]) -> None:
+        with self._room:
+            for cut in cuts:
+                cut.held.drop()
+            self._room.notify_all()
+
+    async def close(self) -> None:
+        """Close the sinks. No commit may begin after this."""
+        async with self._one_by_one:
+            await asyncio.to_thread(self._sinks.close)
+
+    def _list_live(self) -> list[HeldRows]:
+        return [each for each in self._held.values() if each.is_live()]

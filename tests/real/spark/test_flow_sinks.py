@@ -1,0 +1,153 @@
+"""Where the rows of a flow go: PostgreSQL, topics and functions of users."""
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from contract.exit_codes import DONE
+from mq_client import blocking
+from sandbox import debian, jars, postgres
+from sandbox.jobs import RunningJob
+from sandbox.rocketmq import RocketMq
+from tests.real.numbers import Numbers
+from tests.real.spark.source import list_stored
+
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
+
+BODIES = """
+import os
+import pyarrow as pa
+
+def transform_batches(batches):
+    for batch in batches:
+        bodies = batch["body"].cast(pa.string())
+        errors = ["odd" if each == "43" else None for each in bodies.to_pylist()]
+        yield pa.RecordBatch.from_pydict({"body": bodies, "_error": errors})
+
+def write_batches(batches, steps):
+    assert all(step.begin < step.end for step in steps)
+    name = f"{steps[0].queue.id}-{steps[0].begin}-{os.getpid()}"
+    with open(f"FOLDER/{name}", "w") as out:
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            out.write(f"{row['body']} {row['_error']}\\n")
+"""
+REFUSED = "41"
+LETTERS = """
+CREATE TABLE letters (
+    topic text, broker_name text, queue_id int, queue_offset bigint, msg_id text, keys text,
+    tags text, body bytea, born_timestamp timestamptz, store_timestamp timestamptz,
+    reconsume_times int, _error text
+)
+"""
+"""The columns of a message that was given up. A row whose `_error` is set has only its own."""
+
+
+def flow(folder: Path, **parts: Any) -> dict[str, Any]:
+    """Fields of a job file whose engine is not chosen, because a flow can do it."""
+    file, made = folder / "users.py", folder / "made"
+    made.mkdir()
+    file.write_text(BODIES.replace("FOLDER", str(made)))
+    return {"transform": {"file": str(file)}, **parts}
+
+
+def test_postgresql_has_each_row_once_whatever_comes_and_goes(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
+) -> None:
+    rocketmq.create_topics({unique_name: 4})
+    where = rocketmq.name_server.address
+    try:
+        running = postgres.run()
+        with running as address, psycopg.connect(address, autocommit=True) as database:
+            play_kills(client, where, address, database, tmp_path, unique_name)
+    except debian.NoDebianError as error:
+        pytest.skip(str(error))
+
+
+def play_kills(
+    client: blocking.Client, where: str, address: str, database: Any, folder: Path, topic: str
+) -> None:
+    database.execute(f"CREATE TABLE rows (body text CHECK (body <> '{REFUSED}'))")
+    database.execute(LETTERS)
+    options = {"url": address}
+    parts = flow(
+        folder,
+        sink={"format": "postgresql", "options": {**options, "table": "rows"}},
+        deadLetter={"format": "postgresql", "options": {**options, "table": "letters"}},
+    )
+
+    def count(table: str) -> Counter[str]:
+        text = "body" if table == "rows" else "convert_from(body, 'utf8')"
+        found = database.execute(f"SELECT {text} FROM {table}").fetchall()
+        return Counter(body for (body,) in found)
+
+    def read_on() -> None:
+        before = sum(count("rows").values())
+        job.wait_until(lambda _: sum(count("rows").values()) > before + 20)
+
+    def until_replaced(executor: str) -> None:
+        job.wait_until(
+            lambda it: it["slots"].get("billing-0", {"executor": executor})["executor"] != executor
+        )
+
+    with (
+        Numbers(where, topic) as numbers,
+        RunningJob(folder, client, topic, where, parts=parts) as job,
+    ):
+        job.wait_until_adopted(slots=2)
+        read_on()
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            executor, pid = job.find_executor("billing-0")
+            os.kill(pid, number)
+            until_replaced(executor)
+            database.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'evenkeel'"
+            )
+            read_on()
+        job.end_by(signal.SIGKILL)
+        job.start()
+        read_on()
+        numbers.stop()
+        expected = {str(number): 1 for number in range(numbers.sent)}
+        job.wait_until(lambda _: sum((count("rows") + count("letters")).values()) >= len(expected))
+        assert job.end_by(signal.SIGTERM) == DONE
+    assert count("rows") + count("letters") == expected
+    assert count("letters") == {"41": 1, "43": 1}
+    errors = dict(database.execute("SELECT body, _error FROM letters").fetchall())
+    assert errors[b"43"] == "odd"
+    assert "rows_body_check" in errors[REFUSED.encode()]
+
+
+def test_rows_go_to_a_topic_and_dead_letters_to_a_function(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
+) -> None:
+    out = f"{unique_name}-out"
+    rocketmq.create_topics({unique_name: 2, out: 2})
+    where = rocketmq.name_server.address
+    parts = flow(
+        tmp_path,
+        sink={"format": "rocketmq", "options": {"nameServers": where, "topic": out}},
+        deadLetter={"file": str(tmp_path / "users.py")},
+    )
+    with (
+        Numbers(where, unique_name) as numbers,
+        RunningJob(tmp_path, client, unique_name, where, parts=parts) as job,
+    ):
+        job.wait_until(lambda _: numbers.sent > 60)
+        numbers.stop()
+        ends = numbers.find_ends(client)
+        job.wait_until(
+            lambda _: all(client.find_committed(job.group, each) == at for each, at in ends.items())
+        )
+        assert job.report["engine"].startswith("Flow, because")
+        assert job.end_by(signal.SIGTERM) == DONE
+    expected = [b"%d" % number for number in range(numbers.sent) if number != 43]
+    found = list_stored(client, out, len(expected))
+    assert sorted(each.body for each in found) == sorted(expected)
+    letters = [file.read_text() for file in (tmp_path / "made").iterdir()]
+    assert letters == ["43 odd\n"]
