@@ -205,11 +205,13 @@ def _make_moves_row() -> Iterable[Panel]:
 
 def _job() -> Iterable[Panel]:
     yield grafana.graph(
-        "Batch duration", "How long a batch takes, including planning.",
+        "Batch duration",
+        "How long a batch takes, including planning. In a flow: from a commit's first rows until "
+        "the commit counts, and how late messages reach the function.",
         *(
             Query(f"histogram_quantile({share}, {_job_rate(f'{name}_seconds_bucket', 'le')})",
                   f"{name}, {label}")
-            for name in ("batch", "planning")
+            for name in ("batch", "planning", "delay")
             for share, label in (("0.5", "p50"), ("0.99", "p99"))
         ),
         unit="s", width=6,
@@ -226,8 +228,12 @@ def _job() -> Iterable[Panel]:
     )  # fmt: skip
     pinned = _aggregate("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
     yield grafana.graph(
-        "Problems", "Failures of the query, and tasks that ran on an executor other than planned.",
+        "Problems",
+        "Failures of the query, and tasks that ran on an executor other than planned. In a flow: "
+        "tasks that were given up, and their refused commits.",
         Query(_job_rate("failures_total"), "failures"),
+        Query(_job_rate("given_up_tasks_total"), "given up"),
+        Query(_job_rate("refused_commits_total"), "refused commits"),
         Query(_job_rate("misplaced_tasks_total"), "misplaced tasks"),
         Query(f"1 - {pinned}", "not pinned"),
         unit="none", width=6,

@@ -98,8 +98,8 @@ class Task:
     ) -> None:
         self.calls += 1
         parts = [Range(*each) for each in ranges]
-        rows = int(bool(folder or dead))
-        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, dead, rows, 10))
+        figures = wire.CommitFigures(rows=int(bool(folder or dead)), bytes=10, age=1.0, delay=0.5)
+        self.say(wire.TaskCommit(self.calls, self.session, number, parts, folder, dead, figures))
 
     def close(self) -> None:
         self.lines.close()

@@ -23,7 +23,7 @@ from spark_jobs.pipeline.facts import JobFacts
 log = logging.getLogger("evenkeel.job")
 PREFIX = "evenkeel_job_"
 LOOK_SECONDS = 0.5
-SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
+SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 300)
 
 
 class JobMetrics:
@@ -40,7 +40,14 @@ class JobMetrics:
             "planning", "Time to plan a batch: to ask the brokers and to make the tasks"
         )
         self.batch = self._add_histogram(
-            "batch", "Time of a batch, from planning to the end of the sink"
+            "batch",
+            "Time of a batch, from planning to the end of the sink. In a flow: from the first row "
+            "of a commit until it counts",
+        )
+        self.delay = self._add_histogram(
+            "delay",
+            "In a flow: longest time in a commit from storing a message until the function gets "
+            "it, by the clocks of broker and executor",
         )
         self.handover = self._add_histogram(
             "handover", "From receiving an assignment until a batch that follows it is committed"
@@ -49,6 +56,12 @@ class JobMetrics:
 
     def _add_histogram(self, name: str, text: str) -> Histogram:
         return Histogram(f"{PREFIX}{name}_seconds", text, registry=self.registry, buckets=SECONDS)
+
+    def note_commit(self, age: float, delay: float) -> None:
+        """Count a commit of a flow: how old its rows are, and how late its messages were."""
+        self.batch.observe(age)
+        if delay > 0:  # without messages there is none
+            self.delay.observe(delay)
 
     def serve(self, port: int) -> None:
         """Answer scrapes from now on, in threads of their own."""

@@ -42,6 +42,7 @@ public class Interop {
     private static final long POLL_MS = 500;
 
     private final String nameServer;
+    private static final int LONG = 60_000;
     private final Map<String, DefaultMQProducer> producers = new HashMap<>();
     private TransactionMQProducer transactions;
     private int readers;
@@ -106,10 +107,17 @@ public class Interop {
             producer.setNamesrvAddr(nameServer);
             producer.setInstanceName(producer.getProducerGroup());
             producer.setCompressType(CompressionType.valueOf(codec));
+            waitLong(producer);
             producer.start();
             producers.put(codec, producer);
         }
         return producer;
+    }
+
+    /** Wait so long for answers that no test fails on a busy machine. */
+    private static void waitLong(DefaultMQProducer producer) {
+        producer.setSendMsgTimeout(LONG);
+        producer.setMqClientApiTimeout(LONG);
     }
 
     /** Sends a message in a transaction, and commits it if the argument says so. */
@@ -119,6 +127,7 @@ public class Interop {
             transactions.setNamesrvAddr(nameServer);
             transactions.setInstanceName(transactions.getProducerGroup());
             transactions.setTransactionListener(new AsTold());
+            waitLong(transactions);
             transactions.start();
         }
         Message message =
@@ -154,6 +163,7 @@ public class Interop {
         consumer.setInstanceName(consumer.getConsumerGroup());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
+        consumer.setMqClientApiTimeout(LONG);
         consumer.start();
         try {
             consumer.assign(List.of(queue));

@@ -16,7 +16,7 @@ from coordinator.group import GroupCoordinator
 from follower import actions
 from follower.core import CommitPace, FollowerCore
 from spark_jobs.pipeline.flow.commits import Commits
-from spark_jobs.pipeline.flow.wire import TaskCommit
+from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
 from spark_jobs.planning import Range
 from tests.simulation import story
 from tests.simulation.story import Story
@@ -166,7 +166,7 @@ class FlowProcess(Process):
             if ranges:
                 self.number_of_commit += 1
                 self.in_flight = TaskCommit(
-                    0, self.core.session, self.number_of_commit, ranges, "", "", 0, 0
+                    0, self.core.session, self.number_of_commit, ranges, "", "", CommitFigures()
                 )
                 lives = {queue: held.life for queue, held in self.holdings.items()}
                 self._send(self.in_flight, lives)

@@ -159,7 +159,10 @@ def run(
     sinks, secret = users.open_sinks(beginning.state.query), secrets.token_hex(32)
     sinks.clean()
     source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
-    server = FlowServer(beginning, journal, sinks, source, begins.find_others, secret)
+    server = FlowServer(
+        beginning, journal, sinks, source, begins.find_others, secret,
+        lambda figures: metrics.note_commit(figures.age, figures.delay),
+    )  # fmt: skip
     place = _start(server, context, FLOW_PORT if job.kubernetes else 0, secret)
     pace = max(job.trigger_seconds, LEAST_COMMIT_SECONDS)
     tasks = FlowTasks(

@@ -6,6 +6,7 @@ its rows go, and those of other queues stay.
 """
 
 import itertools
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ class HandledPiece:
     dead: Sequence[pa.RecordBatch]
     bytes: int
     """The size of its rows. Arrow counts it anew each time, which is slow."""
+    made_at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True, eq=False)

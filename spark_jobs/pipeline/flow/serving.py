@@ -17,9 +17,9 @@ import hmac
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -58,6 +58,9 @@ LOCATE_AGAIN_SECONDS = 1.0
 FindBegins = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
 """Find where queues begin that are not among these."""
 
+NoteCommit = Callable[[wire.CommitFigures], None]
+"""Learns of a commit in the journal. The age is that of its rows now."""
+
 
 class TaskFailedError(Exception):
     """A task cannot go on, and a retry does not help."""
@@ -85,6 +88,17 @@ class Peer:
             self.writer.write(wire.write(message))
 
 
+@dataclass(frozen=True, slots=True)
+class AcceptedCommit:
+    """A commit that counts, and is not in the journal yet."""
+
+    slot: str
+    asked: wire.TaskCommit
+    moves: Sequence[Pending]
+    """The folders that will be moved."""
+    at: float = field(default_factory=time.monotonic)
+
+
 class FlowServer:
     """The coordinator of a flow's tasks."""
 
@@ -96,8 +110,10 @@ class FlowServer:
         source: GroupSource,
         find_begins: FindBegins,
         secret: str,
+        note_commit: NoteCommit,
     ) -> None:
         """Serve nothing yet."""
+        self._note_commit = note_commit
         self._loop: asyncio.AbstractEventLoop
         """Set by `start`."""
         self._thread: threading.Thread
@@ -116,8 +132,8 @@ class FlowServer:
         self._expected: dict[str, str] = {}
         """By slot: the executor whose task may be its member."""
         self._peers: dict[str, Peer] = {}
-        self._accepted: list[tuple[str, wire.TaskCommit, list[Pending]]] = []
-        """Commits that wait for the next entry of the journal: slot, commit, and its folders."""
+        self._accepted: list[AcceptedCommit] = []
+        """Commits that wait for the next entry of the journal."""
         self._unsettled: dict[str, int] = {}
         """By session: the call whose commit was accepted and is not in the journal yet."""
         self._has_accepted = asyncio.Event()
@@ -333,9 +349,10 @@ class FlowServer:
             peer.send(wire.Settled(asked.call, is_accepted=False))
             return
         self._unsettled[asked.session] = asked.call
-        self._batch += asked.rows > 0
+        self._batch += asked.figures.rows > 0
         written = Written(asked.folder, asked.dead_folder)
-        self._accepted.append((peer.slot, asked, self._sinks.plan_moves(written, self._batch)))
+        moves = self._sinks.plan_moves(written, self._batch)
+        self._accepted.append(AcceptedCommit(peer.slot, asked, moves))
         self._has_accepted.set()
 
     async def _keep_committing(self) -> None:
@@ -344,7 +361,7 @@ class FlowServer:
             await self._has_accepted.wait()
             self._has_accepted.clear()
             group, self._accepted = self._accepted, []
-            moves = [each for _, _, pending in group for each in pending]
+            moves = [move for each in group for move in each.moves]
             ends = dict(self._commits.ends)
             state = msgspec.structs.replace(
                 self._state, epoch=self.adopted_epoch, batch=self._batch,
@@ -353,11 +370,11 @@ class FlowServer:
             await self._persist(state)
             self.ends, self.batch = ends, state.batch
             self._note_progress()
-            for slot, asked, _ in group:
-                self._count(slot, asked)
-                call = self._unsettled.pop(asked.session)
-                if slot in self._peers:  # the task may have connected again since
-                    self._peers[slot].send(wire.Settled(call, is_accepted=True))
+            for each in group:
+                self._count(each)
+                call = self._unsettled.pop(each.asked.session)
+                if each.slot in self._peers:  # the task may have connected again since
+                    self._peers[each.slot].send(wire.Settled(call, is_accepted=True))
 
     async def _persist(self, state: FlowState) -> None:
         """Write an entry, and move its folders. Try again while the file system does not work."""
@@ -377,10 +394,13 @@ class FlowServer:
         for each in state.pending:
             folders.move(each)
 
-    def _count(self, slot: str, asked: wire.TaskCommit) -> None:
-        tally = self.tally
-        tally.rows[slot] = tally.rows.get(slot, 0) + asked.rows
-        tally.bytes += asked.bytes
+    def _count(self, accepted: AcceptedCommit) -> None:
+        tally, slot, asked = self.tally, accepted.slot, accepted.asked
+        figures = asked.figures
+        age = figures.age + time.monotonic() - accepted.at
+        self._note_commit(msgspec.structs.replace(figures, age=age))
+        tally.rows[slot] = tally.rows.get(slot, 0) + figures.rows
+        tally.bytes += figures.bytes
         tally.tasks += 1
         tally.offsets += sum(part.stop - part.start for part in asked.ranges)
 

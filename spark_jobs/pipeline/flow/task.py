@@ -10,7 +10,6 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from contract.following import GroupSource
 from follower.brokers import GroupBrokers
@@ -24,15 +23,17 @@ from follower.work import Work
 from mq_client.pulling import Batch, BeyondEndError, OffsetGoneError, Position
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.fetching import find_own_executor
+from spark_jobs.pipeline.flow.calls import ENDLESS_SECONDS, LONG_SECONDS, Function, UsersCalls
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
 from spark_jobs.pipeline.flow.sinks.kinds import FlowSinks
-from spark_jobs.pipeline.flow.task_rows import Function, TaskRows
+from spark_jobs.pipeline.flow.task_rows import TaskRows
 from spark_jobs.pipeline.flow.wire import Consequence
 
 MOST_ROWS = 4096
 """The most messages for one call of the user's function."""
 FEW_BYTES = 8 * 1024
-THREADS = 4
+THREADS = 64
+"""Most of them wait: for `UsersCalls`, for memory, or for something that the function asks."""
 ATTEMPTS = 3
 
 
@@ -59,12 +60,8 @@ class FlowTask:
     async def _follow(self) -> None:
         reading = self.reading
         link = DriverLink(self.place, self.slot, find_own_executor(), lambda: running.stop())
-        function: Any = self.function
-        if isinstance(function, type):
-            function = function()
-        rows = TaskRows(
-            link, function, reading, self.sinks, lambda: running.session
-        )  # fmt: skip
+        calls = UsersCalls(self.function)
+        rows = TaskRows(link, calls, reading, self.sinks, lambda: running.session)
         options = FollowerOptions(
             batch=MOST_ROWS, threads=THREADS, attempts=ATTEMPTS,
             on_failure=OnFailure.DEAD_LETTER if self.sinks.takes_dead_letters else OnFailure.STOP,
@@ -76,14 +73,25 @@ class FlowTask:
             link, lambda source: FlowBrokers(source, options, reading, rows, link), handling,
             metrics, CommitPace(self.commit_seconds, most=None),
         )  # fmt: skip
-        talking = asyncio.create_task(link.run())
+        beside = [asyncio.create_task(link.run()), asyncio.create_task(_watch(calls, link))]
         try:
             await running.run()
         finally:
-            talking.cancel()
-            await asyncio.gather(talking, return_exceptions=True)
+            for each in beside:
+                each.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             await handling.close()
             await rows.close()
+            calls.close()
+
+
+async def _watch(calls: UsersCalls, link: DriverLink) -> None:
+    """Tell the driver which calls may never return."""
+    while True:
+        for each in calls.find_endless():
+            text = f"the function has not returned for {ENDLESS_SECONDS:g} s"
+            link.report(each.queue, each.begin, f"{each.queue} offset {each.begin}: {text}")
+        await asyncio.sleep(LONG_SECONDS)
 
 
 class FlowBrokers(GroupBrokers):

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -22,19 +23,14 @@ from follower.work import Work
 from mq_client.values import MessageQueue
 from spark_jobs import schema
 from spark_jobs.options import Reading
+from spark_jobs.pipeline.flow.calls import UsersCalls
 from spark_jobs.pipeline.flow.link import DriverLink
 from spark_jobs.pipeline.flow.rows import HeldRows, divide
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, RowsRefusedError, Written
-from spark_jobs.pipeline.flow.wire import TaskCommit
+from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
 from spark_jobs.planning import Range
 
 log = logging.getLogger("evenkeel.job")
-Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
-"""
-The user's function, as `DataFrame.mapInArrow` has it. A call gets rows of one queue.
-
-It may also be a class without arguments. Each task makes one instance, and calls that.
-"""
 MOST_BYTES = 64 * 1024 * 1024
 """Rows of this size are committed at once."""
 ROOM_SECONDS = 0.5
@@ -57,6 +53,8 @@ class Cut:
     queue: MessageQueue
     held: HeldRows
     stop: int
+    since: float
+    """When the first of its rows were made, by this process's clock."""
     rows: Sequence[pa.RecordBatch]
     dead: Sequence[pa.RecordBatch]
 
@@ -70,12 +68,12 @@ class TaskRows:
     """
 
     def __init__(
-        self, link: DriverLink, function: Function | None, reading: Reading, sinks: FlowSinks,
+        self, link: DriverLink, calls: UsersCalls, reading: Reading, sinks: FlowSinks,
         session: Callable[[], str],
     ) -> None:  # fmt: skip
         """Hold nothing yet. `session` returns the id of the task's session now."""
         self._link = link
-        self._function = function
+        self._calls = calls
         self._includes_properties = reading.include_properties
         self._group = reading.group
         self._takes_dead_letters = sinks.takes_dead_letters
@@ -97,6 +95,8 @@ class TaskRows:
         self._committing: asyncio.Task[None] | None = None
         self._is_failing = False
         """Whether the last attempt to write rows has failed."""
+        self._delay = 0.0
+        """The longest time from a message's storing to its call, since the last commit."""
 
     async def read_position(self, group: str, queue: MessageQueue) -> int:
         """Ask the driver where a queue begins, and commit what the sink has beyond that."""
@@ -111,7 +111,8 @@ class TaskRows:
             stored = self._stored[queue] = await asyncio.to_thread(read, group, queue)
             if stored is not None and stored > begin:
                 self._number += 1
-                await self._settle(session, [Range(queue, begin, stored)], Written(), 0, 0)
+                ranges = [Range(queue, begin, stored)]
+                await self._settle(session, ranges, Written(), CommitFigures())
                 log.info("%s: the sink has everything below offset %d already", queue, stored)
                 return stored
         return begin
@@ -130,8 +131,8 @@ class TaskRows:
             is_arrow = isinstance(messages, pa.RecordBatch)
             make = schema.make_rows if is_arrow else schema.make_few_rows
             rows = [make(messages, self._includes_properties)]
-        if rows and self._function is not None:
-            rows = list(self._function(iter(rows)))
+            self._note_delay(rows[0])
+            rows = self._calls.call(step.queue, step.begin or 0, rows[0])
         rows, dead = divide(rows)
         if dead and not self._takes_dead_letters:
             raise NoDeadLetterError(
@@ -151,6 +152,11 @@ class TaskRows:
             while sum(each.bytes for each in self._list_live()) > MOST_BYTES:
                 self._loop.call_soon_threadsafe(self._begin_commit)
                 self._room.wait(ROOM_SECONDS)
+
+    def _note_delay(self, rows: pa.RecordBatch) -> None:
+        stored = rows["store_timestamp"][0].value  # in microseconds; the first is the oldest
+        if stored is not None:
+            self._delay = max(self._delay, time.time() - stored / 1e6)
 
     def bury(self, work: Work, letter: DeadLetter) -> None:
         """Keep a message that was given up as a dead letter, and handle the queue behind it."""
@@ -224,7 +230,8 @@ class TaskRows:
         """
         async with self._one_by_one:
             with self._room:
-                cuts = [Cut(queue, each, each.handled, each.list_batches(), each.list_dead())
+                cuts = [Cut(queue, each, each.handled, each.pieces[0].made_at, each.list_batches(),
+                            each.list_dead())
                         for queue, each in self._held.items()
                         if each.is_committable and self._belongs(queue, each, only)]  # fmt: skip
             if not cuts:
@@ -267,9 +274,14 @@ class TaskRows:
             raise
         self._is_failing = False
         ranges = [Range(cut.queue, cut.held.committed, cut.stop) for cut in cuts]
-        count = sum(batch.num_rows for batch in (*rows, *dead))
-        size = sum(batch.nbytes for batch in (*rows, *dead))
-        await self._settle(session, ranges, written, count, size)
+        figures = CommitFigures(
+            rows=sum(batch.num_rows for batch in (*rows, *dead)),
+            bytes=sum(batch.nbytes for batch in (*rows, *dead)),
+            age=time.monotonic() - min(cut.since for cut in cuts),
+            delay=self._delay,
+        )
+        self._delay = 0.0
+        await self._settle(session, ranges, written, figures)
         with self._room:
             for cut in cuts:
                 cut.held.commit(cut.stop)
@@ -278,13 +290,13 @@ class TaskRows:
             self._room.notify_all()
 
     async def _settle(
-        self, session: str, ranges: Sequence[Range], written: Written, count: int, size: int
+        self, session: str, ranges: Sequence[Range], written: Written, figures: CommitFigures
     ) -> None:
         """Let the driver commit ranges whose rows are written."""
         number = self._number
         is_accepted = await self._link.commit(
             lambda call: TaskCommit(
-                call, session, number, ranges, written.rows, written.dead, count, size
+                call, session, number, ranges, written.rows, written.dead, figures
             )
         )
         if not is_accepted:

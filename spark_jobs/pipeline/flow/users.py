@@ -7,9 +7,9 @@ from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.flow.calls import Function
 from spark_jobs.pipeline.flow.sinks import choosing
 from spark_jobs.pipeline.flow.sinks.choosing import OpenSinks
-from spark_jobs.pipeline.flow.task_rows import Function
 
 FUNCTION = "transform_batches"
 _WITHOUT_EXECUTORS = re.compile(r"local(\[.*\])?")

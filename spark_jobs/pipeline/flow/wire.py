@@ -38,6 +38,17 @@ class TaskLocate(msgspec.Struct, frozen=True, tag=True):
     queue: MessageQueue
 
 
+class CommitFigures(msgspec.Struct, frozen=True):
+    """What metrics say about a commit."""
+
+    rows: int = 0
+    bytes: int = 0
+    age: float = 0.0
+    """Seconds since its first rows were made."""
+    delay: float = 0.0
+    """The longest time from a message's storing to its call, by the clocks of both machines."""
+
+
 class TaskCommit(msgspec.Struct, frozen=True, tag=True):
     """These ranges are handled, and their rows are in the folder. A folder is seen once granted."""
 
@@ -50,8 +61,7 @@ class TaskCommit(msgspec.Struct, frozen=True, tag=True):
     """Empty if there are no rows."""
     dead_folder: str
     """The same for dead letters."""
-    rows: int
-    bytes: int
+    figures: CommitFigures
 
 
 class Consequence(enum.Enum):

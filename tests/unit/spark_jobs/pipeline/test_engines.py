@@ -35,7 +35,8 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
         (
             {"mode": "Scheduled", "sink": {"format": "delta"}},
-            "mode Scheduled; sink.format delta, other than csv, json, parquet, postgresql, rocketmq",
+            "mode Scheduled; sink.format delta, other than csv, json, parquet, postgresql, "
+            "rocketmq",
         ),
         ({"sink": {"format": "csv", "path": "/rows"}}, "csv in Spark's way"),
         ({"deadLetter": {"format": "csv", "path": "/bad"}}, "csv in Spark's way"),

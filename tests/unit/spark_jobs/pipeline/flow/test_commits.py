@@ -7,7 +7,7 @@ import pytest
 from coordinator.sessions import Revoked, Session
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow.commits import Commits
-from spark_jobs.pipeline.flow.wire import TaskCommit
+from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
 from spark_jobs.planning import Range
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
@@ -18,7 +18,7 @@ def session(name: str, *held: MessageQueue) -> Session[MessageQueue]:
 
 
 def asked(name: str, number: int, *ranges: tuple[MessageQueue, int, int]) -> TaskCommit:
-    return TaskCommit(1, name, number, [Range(*each) for each in ranges], "", "", 0, 0)
+    return TaskCommit(1, name, number, [Range(*each) for each in ranges], "", "", CommitFigures())
 
 
 def test_commits_of_a_queue_lie_one_behind_the_other() -> None:

@@ -100,7 +100,7 @@ class Stage:
         sinks = self.open_sinks(beginning.state.query)
         sinks.clean()
         source = GroupSource("billing", [])
-        server = FlowServer(beginning, journal, sinks, source, lambda _: {}, SECRET)
+        server = FlowServer(beginning, journal, sinks, source, lambda _: {}, SECRET, lambda _: None)
         server.start("127.0.0.1", 0)
         try:
             for executor in "123":

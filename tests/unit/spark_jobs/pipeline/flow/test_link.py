@@ -20,7 +20,7 @@ from follower.asks import NoAnswerError, RefusedError
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow import wire
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
-from spark_jobs.pipeline.flow.wire import TaskCommit
+from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
 
 A = MessageQueue("orders", "broker-a", 0)
 FIRST: Asked[MessageQueue] = Asked("session", 1, 0, frozenset())
@@ -120,7 +120,7 @@ def test_what_waits_for_an_answer_is_sent_again_on_the_next_connection() -> None
     async def story(driver: FakeDriver, link: DriverLink) -> None:
         await driver.accept()
         committing = asyncio.create_task(
-            link.commit(lambda call: TaskCommit(call, "session", 5, [], "", "", 0, 0))
+            link.commit(lambda call: TaskCommit(call, "session", 5, [], "", "", CommitFigures()))
         )
         locating = asyncio.create_task(link.locate(A))
         first = [await driver.hear(), await driver.hear()]

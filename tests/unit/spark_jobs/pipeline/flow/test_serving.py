@@ -37,6 +37,7 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.journal = FakeJournal()
+        self.commits: list[wire.CommitFigures] = []
         self.begins: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]] = dict
         state = FlowState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}), skip="May")
         beginning = FlowBeginning(state, lost_below={A: 15})
@@ -47,6 +48,7 @@ class Scene:
             SeparateSinks(*(FileSink(SinkFolders(str(folder / name), "q"), form)
                             for name in ("", "dead"))),
             GroupSource("billing", []), lambda known: self.begins(known), SECRET,
+            self.commits.append,
         )  # fmt: skip
         self.server.start("127.0.0.1", 0)
         self.epoch = 0
@@ -106,6 +108,18 @@ def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path
     assert (entry.batch, [each.written for each in entry.pending]) == (0, [str(written)])
     assert (tmp_path / "query=q/batch=0").is_dir()
     assert scene.server.ends == {A: 15, B: 20}
+
+
+def test_metrics_learn_of_a_commit_once_it_is_in_the_journal(scene: Scene) -> None:
+    task = scene.begin()
+    scene.journal.gate.clear()
+    task.send_commit(1, (A, 10, 12))
+    assert scene.commits == []
+    scene.journal.gate.set()
+    assert task.hear().is_accepted
+    [figures] = scene.commits
+    assert (figures.delay, figures.bytes) == (0.5, 10)
+    assert figures.age > 1.0, "the journal takes time too"
 
 
 def test_rows_and_dead_letters_of_a_commit_have_the_same_number(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
 from spark_jobs import options
 from spark_jobs.pipeline.flow import task_rows
+from spark_jobs.pipeline.flow.calls import UsersCalls
 from spark_jobs.pipeline.flow.rows import HandledPiece
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, RowsRefusedError, Written
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.task_rows import CommitRefusedError, TaskRows
-from spark_jobs.pipeline.flow.wire import Located, TaskCommit
+from spark_jobs.pipeline.flow.wire import CommitFigures, Located, TaskCommit
 from spark_jobs.planning import Range
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
@@ -44,6 +46,7 @@ class FakeLink:
 
     def __init__(self) -> None:
         self.commits: list[tuple[int, list[Range], str]] = []
+        self.figures: list[CommitFigures] = []
         self.refusals = 0
         self.begin = 0
         """Where the next queue begins."""
@@ -66,6 +69,7 @@ class FakeLink:
             self.refusals -= 1
             return False
         self.commits.append((found.number, list(found.ranges), found.folder))
+        self.figures.append(found.figures)
         return True
 
 
@@ -113,7 +117,7 @@ class Scene:
         self.folder = folder
         link: Any = self.link
         sinks = sinks or SeparateSinks(make_sink(folder), make_sink(folder / "dead"))
-        self.rows = TaskRows(link, None, READING, sinks, lambda: "s")
+        self.rows = TaskRows(link, UsersCalls(None), READING, sinks, lambda: "s")
         self.works: dict[MessageQueue, Work] = {}
 
     async def hold(self, queue: MessageQueue, begin: int) -> Work:
@@ -414,3 +418,23 @@ def test_a_sink_that_is_away_is_reported_once_and_gets_the_rows_later(tmp_path: 
         assert list_ranges(it) == [[Range(A, 10, 12)]]
 
     play_with_positions(tmp_path, play)
+
+
+def test_a_commit_says_how_old_its_rows_are_and_how_late_its_messages_were(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = Scene(tmp_path)
+        a = await it.hold(A, 10)
+        for offset, late in ((10, 60), (11, 30)):
+            stored = int(1000 * (time.time() - late))
+            message = StoredMessage(*A, offset, b"body", {}, 0, 0, 0, b"", stored, b"", 0, 0, 0)
+            it.rows([message], Step("billing", A, offset, offset + 1))
+        await it.rows.commit(a, 12)
+        [figures] = it.link.figures
+        assert figures.rows == 2
+        assert figures.age > 0
+        assert 60 <= figures.delay < 90
+        it.handle(A, 12, 13)
+        await it.rows.commit(a, 13)
+        assert it.link.figures[1].delay == 0, "each commit has its own"
+
+    asyncio.run(run())
