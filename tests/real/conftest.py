@@ -14,7 +14,7 @@ import pytest
 from contract.kinds import parts
 from evenkeel import crds
 from mq_client import blocking, values
-from sandbox import jars, kubernetes, ports, rocketmq
+from sandbox import debian, jars, kubernetes, ports, postgres, rocketmq
 from sandbox.waiting import wait_for
 from tests.real import java_client
 
@@ -44,6 +44,16 @@ def _rocketmq() -> Iterator[rocketmq.RocketMq]:
         except jars.JarsError as error:
             pytest.skip(f"NO REAL ROCKETMQ: {error}")
         yield mq
+
+
+@pytest.fixture(scope="session")
+def postgres_address() -> Iterator[str]:
+    """The address of a database that the whole run shares: drop your tables before you create."""
+    with contextlib.ExitStack() as running:
+        try:
+            yield running.enter_context(postgres.run())
+        except debian.NoDebianError as error:
+            pytest.skip(f"NO REAL POSTGRESQL: {error}")
 
 
 @pytest.fixture(scope="session", name="kubernetes")

@@ -14,7 +14,6 @@ import pytest
 
 from follower.positions import MovedOnError, Step
 from mq_client.values import MessageQueue
-from sandbox import debian, postgres
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, RowsRefusedError
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks, PostgresWriter
 
@@ -23,18 +22,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 OpenWriter = Callable[..., PostgresWriter]
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    try:
-        with postgres.run() as found:
-            yield found
-    except debian.NoDebianError as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture
-def database(address: str) -> Iterator[Connection]:
-    with psycopg.connect(address, autocommit=True) as found:
+def database(postgres_address: str) -> Iterator[Connection]:
+    with psycopg.connect(postgres_address, autocommit=True) as found:
         found.execute("DROP TABLE IF EXISTS evenkeel_positions, rows, dead")
         found.execute("CREATE TABLE rows (n bigint CHECK (n <> 13), body text)")
         found.execute("CREATE TABLE dead (n bigint, _error text)")
@@ -42,11 +32,11 @@ def database(address: str) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def open_writer(address: str, database: Connection) -> Iterator[OpenWriter]:
+def open_writer(postgres_address: str, database: Connection) -> Iterator[OpenWriter]:
     with contextlib.ExitStack() as opened:
 
         def open_one(table: str = "rows") -> PostgresWriter:
-            writer = PostgresWriter(PostgresSinks(address, table, "dead"))
+            writer = PostgresWriter(PostgresSinks(postgres_address, table, "dead"))
             opened.callback(writer.close)
             return writer
 

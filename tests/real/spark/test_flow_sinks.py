@@ -11,7 +11,7 @@ import pytest
 
 from contract.exit_codes import DONE
 from mq_client import blocking
-from sandbox import debian, jars, postgres
+from sandbox import jars
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
 from tests.real.numbers import Numbers
@@ -56,21 +56,19 @@ def flow(folder: Path, **parts: Any) -> dict[str, Any]:
 
 
 def test_postgresql_has_each_row_once_whatever_comes_and_goes(
-    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
-) -> None:
+    rocketmq: RocketMq, client: blocking.Client, postgres_address: str, tmp_path: Path,
+    unique_name: str,
+) -> None:  # fmt: skip
     rocketmq.create_topics({unique_name: 4})
     where = rocketmq.name_server.address
-    try:
-        running = postgres.run()
-        with running as address, psycopg.connect(address, autocommit=True) as database:
-            play_kills(client, where, address, database, tmp_path, unique_name)
-    except debian.NoDebianError as error:
-        pytest.skip(str(error))
+    with psycopg.connect(postgres_address, autocommit=True) as database:
+        play_kills(client, where, postgres_address, database, tmp_path, unique_name)
 
 
 def play_kills(
     client: blocking.Client, where: str, address: str, database: Any, folder: Path, topic: str
 ) -> None:
+    database.execute("DROP TABLE IF EXISTS rows, letters, evenkeel_positions")
     database.execute(f"CREATE TABLE rows (body text CHECK (body <> '{REFUSED}'))")
     database.execute(LETTERS)
     options = {"url": address}

@@ -1,0 +1,221 @@
+"""
+A driver or a task dies at a step of a commit into PostgreSQL, and each message is there once.
+
+The journal is in memory; driver, connection, task and database are real. The messages of the only
+queue are numbers. Multiples of five are dead letters.
+"""
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from contract.following import GroupSource, Terms
+from follower.positions import Step
+from follower.work import Work
+from mq_client.messages import StoredMessage
+from mq_client.values import MessageQueue
+from spark_jobs import journal as offsets
+from spark_jobs import options
+from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.flow import serving, wire
+from spark_jobs.pipeline.flow.beginning import FlowBeginning
+from spark_jobs.pipeline.flow.calls import UsersCalls
+from spark_jobs.pipeline.flow.journal import FlowState
+from spark_jobs.pipeline.flow.serving import FlowServer
+from spark_jobs.pipeline.flow.sinks import postgres as sink
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, Written
+from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks, PostgresWriter
+from spark_jobs.pipeline.flow.task_rows import TaskRows
+from tests.flows import SECRET, FakeJournal, Task
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+MESSAGES, IN_COMMIT = 20, 5
+READING = options.parse_reading(
+    {"nameServers": "n:1", "topics": "orders", "group": "billing"}, is_stream=True
+)
+DRIVER_STEPS = ("before the entry", "after the entry")
+TASK_STEPS = (
+    "before it writes", "while it writes", "before it commits", "before it hears the answer",
+)  # fmt: skip
+
+
+class DiedError(BaseException):
+    """The driver or the task has died. Nothing catches it on the way."""
+
+
+def divide_by_five(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    for batch in batches:
+        numbers = [int(body) for body in batch["body"].to_pylist()]
+        errors = [None if number % 5 else "a multiple" for number in numbers]
+        yield pa.RecordBatch.from_pydict({"number": numbers, "_error": errors})
+
+
+class Stage:
+    """One flow, whose driver or task dies once at a given step."""
+
+    def __init__(self, address: str, dies_at: str, commit: int) -> None:
+        self.sinks = PostgresSinks(address, "rows", "dead")
+        self.dies_at = dies_at
+        self.left = commit
+        """How often this step is still passed before somebody dies at it."""
+        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
+        self.kept = FakeJournal([state])
+        self.task: Task
+
+    def pass_step(self, step: str) -> None:
+        if step == self.dies_at and self.left:
+            self.left -= 1
+            if self.left == 0:
+                if step in DRIVER_STEPS:  # the connections of a process end with it
+                    self.task.socket.shutdown(socket.SHUT_RDWR)
+                raise DiedError(step)
+
+    def append(self, state: FlowState) -> None:
+        self.pass_step(DRIVER_STEPS[0])
+        self.kept.append(state)
+        self.pass_step(DRIVER_STEPS[1])
+
+    @property
+    def end(self) -> int:
+        return offsets.read_offsets(self.kept.entries[-1].offsets)[QUEUE]
+
+    def run_driver(self) -> None:
+        """Run a driver, and tasks, until everything is committed or the driver dies."""
+        journal: Any = self
+        server = FlowServer(
+            FlowBeginning(self.kept.entries[-1]), journal, self.sinks,
+            GroupSource("billing", []), lambda _: {}, SECRET, lambda _: None,
+        )  # fmt: skip
+        server.start("127.0.0.1", 0)
+        try:
+            for executor in "123":
+                server.publish(JobAssignment(1, ("a",), {QUEUE: "a"}), {"a": executor})
+                try:
+                    asyncio.run(self.run_task(server, executor))
+                except (DiedError, ConnectionError):
+                    server.check()
+                else:
+                    return
+        finally:
+            server.close()
+
+    async def run_task(self, server: FlowServer, executor: str) -> None:
+        """Run a task until everything is committed; raise an error if task or driver dies."""
+        task = self.task = Task(server.port, "a", executor)
+        link: Any = BlockingLink(task, self)
+        watched: Any = WatchedSinks(self)
+        rows = TaskRows(link, UsersCalls(divide_by_five), READING, watched, lambda: task.session)
+        try:
+            while QUEUE not in await asyncio.to_thread(task.ask):
+                server.check()
+            work = Work(QUEUE, 1, "billing", lambda: True)
+            begin = work.stored = await rows.read_position("billing", QUEUE)
+            rows.hold(work)
+            for first in range(begin, MESSAGES, IN_COMMIT):
+                stop = first + IN_COMMIT
+                rows(make_messages(first, stop), Step("billing", QUEUE, first, stop))
+                await rows.commit(work, stop)
+        finally:
+            task.close()
+            await rows.close()
+
+
+def make_messages(first: int, stop: int) -> list[StoredMessage]:
+    return [
+        StoredMessage(*QUEUE, number, b"%d" % number, {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
+        for number in range(first, stop)
+    ]
+
+
+class BlockingLink:
+    """A task's side of its connection, on which one thing happens after the other."""
+
+    def __init__(self, task: Task, stage: Stage) -> None:
+        self.task = task
+        self.stage = stage
+
+    async def locate(self, queue: MessageQueue) -> wire.Located:
+        self.task.say(wire.TaskLocate(0, queue))
+        located: wire.Located = self.hear(wire.Located)
+        return located
+
+    async def commit(self, make: Callable[[int], wire.TaskCommit]) -> bool:
+        self.stage.pass_step("before it commits")
+        self.task.say(make(1))
+        self.stage.pass_step("before it hears the answer")
+        settled: wire.Settled = self.hear(wire.Settled)
+        return settled.is_accepted
+
+    def report(self, *_: object) -> None:
+        """Nobody asks."""
+
+    def hear(self, kind: type) -> Any:
+        while not isinstance(answer := self.task.hear(), kind):
+            if answer is None:
+                raise ConnectionError("the driver is gone")
+        return answer
+
+
+class WatchedSinks:
+    """The sinks of a task that may die before it writes."""
+
+    takes_dead_letters = True
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.writer = PostgresWriter(stage.sinks)
+
+    def open(self) -> "WatchedSinks":
+        return self
+
+    @property
+    def positions(self) -> Any:
+        return self.writer.positions
+
+    def write(
+        self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
+    ) -> Written:
+        self.stage.pass_step("before it writes")
+        return self.writer.write(delivery, rows, dead)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@pytest.mark.parametrize("commit", [1, 2, MESSAGES // IN_COMMIT])
+@pytest.mark.parametrize("step", DRIVER_STEPS + TASK_STEPS)
+def test_every_message_is_in_the_database_once_whoever_dies_at_any_step_of_a_commit(
+    postgres_address: str, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # a slow machine ends none
+    copy = sink._copy
+
+    def copy_or_die(*arguments: Any) -> None:
+        copy(*arguments)
+        if arguments[1] == "rows":
+            stage.pass_step("while it writes")
+
+    monkeypatch.setattr(sink, "_copy", copy_or_die)
+    with psycopg.connect(postgres_address, autocommit=True) as database:
+        database.execute("DROP TABLE IF EXISTS evenkeel_positions, rows, dead")
+        database.execute("CREATE TABLE rows (number int)")
+        database.execute("CREATE TABLE dead (number int, _error text)")
+        stage = Stage(postgres_address, step, commit)
+        while stage.end < MESSAGES:
+            try:
+                stage.run_driver()
+            except DiedError:
+                assert step in DRIVER_STEPS
+        assert stage.left == 0, "nobody has died, so nothing was tested"
+        rows, dead = (
+            Counter(n for (n,) in database.execute(f"SELECT number FROM {table}").fetchall())
+            for table in ("rows", "dead")
+        )
+    assert rows == Counter(number for number in range(MESSAGES) if number % 5)
+    assert dead == Counter(range(0, MESSAGES, 5))
