@@ -56,7 +56,7 @@ class Sink(Part, frozen=True):
     )
 
     format: Text | None = None
-    """Format of a Spark data source, rocketmq, or for a flow postgresql."""
+    """Format of a Spark data source, rocketmq, or for a flow postgresql or delta."""
     path: Path | None = None
     """Path that files are written to."""
     options: Annotated[dict[str, str], Meta(max_length=128)] = {}

@@ -8,7 +8,7 @@ from mq_client.errors import UsageError
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import users_part
 from spark_jobs.pipeline.flow import users
-from spark_jobs.pipeline.flow.sinks import postgres
+from spark_jobs.pipeline.flow.sinks import delta, postgres
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ def _choose(job: JobFile, reading: Reading) -> EngineChoice:
     obstacles = users.list_obstacles(job)
     if reading.most_messages is not None or reading.most_bytes is not None:
         obstacles.append("a limit for the messages of a batch")
-    if "csv" in (job.sink.format, job.dead_letter and job.dead_letter.format):
-        obstacles.append("csv in Spark's way")
+    formats = (job.sink.format, job.dead_letter and job.dead_letter.format)
+    obstacles += [f"{each} in Spark's way" for each in ("csv", delta.FORMAT) if each in formats]
     file = job.transform.file
     if file is not None and not users_part.has_function(file, users.FUNCTION):
         obstacles.append(f"transform.file without a function {users.FUNCTION}")

@@ -1,19 +1,21 @@
 """
-A driver or a task dies at a step of a commit into PostgreSQL, and each message is there once.
+A driver or a task dies at a step of a commit into a table, and each message is there once.
 
-The journal is in memory; driver, connection, task and database are real. The messages of the only
-queue are numbers. Multiples of five are dead letters.
+The journal is in memory; driver, connection, task and table are real. The messages of the only
+queue are numbers. In PostgreSQL multiples of five are dead letters.
 """
 
 import asyncio
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from contract.following import GroupSource, Terms
 from follower.positions import Step
@@ -25,12 +27,14 @@ from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
-from spark_jobs.pipeline.flow.calls import UsersCalls
+from spark_jobs.pipeline.flow.calls import Function, UsersCalls
 from spark_jobs.pipeline.flow.journal import FlowState
 from spark_jobs.pipeline.flow.serving import FlowServer
 from spark_jobs.pipeline.flow.sinks import postgres as sink
-from spark_jobs.pipeline.flow.sinks.kinds import Delivery, Written
-from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks, PostgresWriter
+from spark_jobs.pipeline.flow.sinks.delta import DeltaSink
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, Written
+from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
+from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.task_rows import TaskRows
 from tests.flows import SECRET, FakeJournal, Task
 
@@ -40,18 +44,24 @@ READING = options.parse_reading(
     {"nameServers": "n:1", "topics": "orders", "group": "billing"}, is_stream=True
 )
 DRIVER_STEPS = ("before the entry", "after the entry")
-TASK_STEPS = (
-    "before it writes", "while it writes", "before it commits", "before it hears the answer",
-)  # fmt: skip
+TASK_STEPS = ("before it writes", "before it commits", "before it hears the answer")
+IN_TRANSACTION = "while it writes"
+COMMITS = (1, 2, MESSAGES // IN_COMMIT)
+"""The first commit, one in the middle, and the last."""
 
 
 class DiedError(BaseException):
     """The driver or the task has died. Nothing catches it on the way."""
 
 
+def list_numbers(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"number": list(map(int, batch["body"].to_pylist()))})
+
+
 def divide_by_five(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     for batch in batches:
-        numbers = [int(body) for body in batch["body"].to_pylist()]
+        numbers = list(map(int, batch["body"].to_pylist()))
         errors = [None if number % 5 else "a multiple" for number in numbers]
         yield pa.RecordBatch.from_pydict({"number": numbers, "_error": errors})
 
@@ -59,8 +69,9 @@ def divide_by_five(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch
 class Stage:
     """One flow, whose driver or task dies once at a given step."""
 
-    def __init__(self, address: str, dies_at: str, commit: int) -> None:
-        self.sinks = PostgresSinks(address, "rows", "dead")
+    def __init__(self, sinks: FlowSinks, function: Function, dies_at: str, commit: int) -> None:
+        self.sinks = sinks
+        self.function = function
         self.dies_at = dies_at
         self.left = commit
         """How often this step is still passed before somebody dies at it."""
@@ -110,7 +121,7 @@ class Stage:
         task = self.task = Task(server.port, "a", executor)
         link: Any = BlockingLink(task, self)
         watched: Any = WatchedSinks(self)
-        rows = TaskRows(link, UsersCalls(divide_by_five), READING, watched, lambda: task.session)
+        rows = TaskRows(link, UsersCalls(self.function), READING, watched, lambda: task.session)
         try:
             while QUEUE not in await asyncio.to_thread(task.ask):
                 server.check()
@@ -165,11 +176,10 @@ class BlockingLink:
 class WatchedSinks:
     """The sinks of a task that may die before it writes."""
 
-    takes_dead_letters = True
-
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.writer = PostgresWriter(stage.sinks)
+        self.writer = stage.sinks.open()
+        self.takes_dead_letters = stage.sinks.takes_dead_letters
 
     def open(self) -> "WatchedSinks":
         return self
@@ -188,34 +198,52 @@ class WatchedSinks:
         self.writer.close()
 
 
-@pytest.mark.parametrize("commit", [1, 2, MESSAGES // IN_COMMIT])
-@pytest.mark.parametrize("step", DRIVER_STEPS + TASK_STEPS)
-def test_every_message_is_in_the_database_once_whoever_dies_at_any_step_of_a_commit(
+def play(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let drivers and tasks run until everything is committed."""
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # a slow machine ends none
+    while stage.end < MESSAGES:
+        try:
+            stage.run_driver()
+        except DiedError:
+            assert stage.dies_at in DRIVER_STEPS
+    assert stage.left == 0, "nobody has died, so nothing was tested"
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS, IN_TRANSACTION])
+def test_postgresql_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
     postgres_address: str, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # a slow machine ends none
     copy = sink._copy
 
     def copy_or_die(*arguments: Any) -> None:
         copy(*arguments)
         if arguments[1] == "rows":
-            stage.pass_step("while it writes")
+            stage.pass_step(IN_TRANSACTION)
 
     monkeypatch.setattr(sink, "_copy", copy_or_die)
     with psycopg.connect(postgres_address, autocommit=True) as database:
         database.execute("DROP TABLE IF EXISTS evenkeel_positions, rows, dead")
         database.execute("CREATE TABLE rows (number int)")
         database.execute("CREATE TABLE dead (number int, _error text)")
-        stage = Stage(postgres_address, step, commit)
-        while stage.end < MESSAGES:
-            try:
-                stage.run_driver()
-            except DiedError:
-                assert step in DRIVER_STEPS
-        assert stage.left == 0, "nobody has died, so nothing was tested"
+        sinks = PostgresSinks(postgres_address, "rows", "dead")
+        stage = Stage(sinks, divide_by_five, step, commit)
+        play(stage, monkeypatch)
         rows, dead = (
             Counter(n for (n,) in database.execute(f"SELECT number FROM {table}").fetchall())
             for table in ("rows", "dead")
         )
     assert rows == Counter(number for number in range(MESSAGES) if number % 5)
     assert dead == Counter(range(0, MESSAGES, 5))
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS])
+def test_a_delta_table_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
+    tmp_path: Path, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "rows")
+    sinks = SeparateSinks(DeltaSink(path, {}, has_positions=True))
+    play(Stage(sinks, list_numbers, step, commit), monkeypatch)
+    found = DeltaTable(path).to_pyarrow_table()["number"].to_pylist()
+    assert Counter(found) == Counter(range(MESSAGES))

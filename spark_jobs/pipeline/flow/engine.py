@@ -34,7 +34,7 @@ from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
 from spark_jobs.pipeline.flow.begins import QueueBegins
 from spark_jobs.pipeline.flow.journal import FlowJournal, JournalTakenError
 from spark_jobs.pipeline.flow.link import DriverPlace
-from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
+from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, LossRefusedError
 from spark_jobs.pipeline.flow.sinks.folders import FolderTakenError
 from spark_jobs.pipeline.flow.task import FlowTask
 from spark_jobs.pipeline.flow.tasks import FlowTasks
@@ -90,7 +90,7 @@ class FlowEngine:
         except LossFoundError as error:
             log.warning("the driver starts again, to skip lost messages: %s", error)
             return exit_codes.TRY_AGAIN
-        except (FilesMissingError, FolderTakenError, TaskFailedError) as error:
+        except (FilesMissingError, FolderTakenError, LossRefusedError) as error:
             log.error("the job ends, because a retry does not help: %s", error)
             self._report(str(error))
             return exit_codes.PERMANENT

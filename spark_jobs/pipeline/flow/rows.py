@@ -121,3 +121,9 @@ def join_neighbours(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """Join neighbours with the same columns: most batches have few rows, and writing takes long."""
     groups = itertools.groupby(batches, key=lambda batch: batch.schema)
     return [pa.concat_batches(group) for _, group in groups]
+
+
+def make_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Join batches into a table; a column that a batch does not have is null there."""
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    return pa.concat_tables(tables, promote_options="default")

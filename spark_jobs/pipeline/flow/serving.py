@@ -40,6 +40,7 @@ from mq_client.errors import MqError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
+from spark_jobs.pipeline.failures import HOW_TO_SKIP
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.flow import wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
@@ -62,8 +63,8 @@ NoteCommit = Callable[[wire.CommitFigures], None]
 """Learns of a commit in the journal. The age is that of its rows now."""
 
 
-class TaskFailedError(Exception):
-    """A task cannot go on, and a retry does not help."""
+class LossRefusedError(Exception):
+    """Messages are lost, or a queue was made anew, and only the user may allow that."""
 
 
 class LossFoundError(Exception):
@@ -412,7 +413,7 @@ class FlowServer:
             return
         match found.consequence:
             case wire.Consequence.JOB_ENDS:
-                self._failed.set_exception(TaskFailedError(found.text))
+                self._failed.set_exception(LossRefusedError(f"{found.text}{HOW_TO_SKIP}"))
             case wire.Consequence.JOB_STARTS_AGAIN:
                 self._failed.set_exception(LossFoundError(found.text))
             case wire.Consequence.QUEUE_WAITS:

@@ -71,6 +71,7 @@ class Consequence(enum.Enum):
     JOB_STARTS_AGAIN = "JobStartsAgain"
     """The driver starts again, and skips what is lost before it begins."""
     JOB_ENDS = "JobEnds"
+    """Messages are lost, and only the user may decide to skip them."""
 
 
 class TaskTrouble(msgspec.Struct, frozen=True, tag=True):

@@ -6,7 +6,8 @@ from contract.job_file import JobFile, JobSink
 from mq_client.errors import UsageError
 from spark_jobs import options
 from spark_jobs.pipeline import users_part
-from spark_jobs.pipeline.flow.sinks import files, functions, postgres, topics
+from spark_jobs.pipeline.flow.sinks import delta, files, functions, postgres, topics
+from spark_jobs.pipeline.flow.sinks.delta import DeltaSink
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders, find_local
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
@@ -17,7 +18,7 @@ from spark_jobs.pipeline.flow.sinks.topics import TopicSink
 
 OpenSinks = Callable[[str], FlowSinks]
 """Makes the sinks for a journal with this id."""
-FORMATS = [*files.FORMATS, postgres.FORMAT, topics.FORMAT]
+FORMATS = sorted([*files.FORMATS, delta.FORMAT, postgres.FORMAT, topics.FORMAT])
 
 
 def list_obstacles(job: JobFile) -> Iterator[str]:
@@ -39,6 +40,9 @@ def _list_sink_obstacles(field: str, sink: JobSink) -> Iterator[str]:
             yield f"{field}.file without a function {functions.NAME}"
     elif sink.format in files.FORMATS:
         yield from _list_file_obstacles(field, sink)
+    elif sink.format == delta.FORMAT:
+        if sink.path is None:
+            yield f"{field} without a path"
     elif sink.format not in FORMATS:
         yield f"{field}.format {sink.format}, other than {', '.join(FORMATS)}"
     elif sink.path is not None:
@@ -60,10 +64,11 @@ def read(job: JobFile) -> OpenSinks:
         sinks = _read_postgres(job.sink, job.dead_letter)
         return lambda _: sinks
     make_rows = _read_sink("sink", job.sink)
-    make_dead = _read_sink("deadLetter", job.dead_letter) if job.dead_letter else None
-    if job.dead_letter is not None:
-        _check_positions(job.sink, job.dead_letter)
-    return lambda query: SeparateSinks(make_rows(query), make_dead(query) if make_dead else None)
+    if job.dead_letter is None:
+        return lambda query: SeparateSinks(make_rows(query))
+    make_dead = _read_sink("deadLetter", job.dead_letter)
+    _check_positions(make_rows(""), make_dead(""))
+    return lambda query: SeparateSinks(make_rows(query), make_dead(query))
 
 
 def _read_sink(field: str, sink: JobSink) -> Callable[[str], FlowSink]:
@@ -78,28 +83,28 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str], FlowSink]:
         return lambda _: topic
     assert sink.path is not None, "checked by `list_obstacles`"
     assert sink.format is not None
+    if sink.format == delta.FORMAT:
+        delta.check_installed()
+        table = DeltaSink(sink.path, sink.options, has_positions=field == "sink")
+        return lambda _: table
     path, form = sink.path, FileFormat(sink.format)
     return lambda query: FileSink(SinkFolders(path, query), form)
 
 
-def _check_positions(sink: JobSink, dead: JobSink) -> None:
+def _check_positions(sink: FlowSink, dead: FlowSink) -> None:
     """
     Refuse positions where they would lose dead letters.
 
     After the rows' own transaction nothing may fail: their messages are not read again. A folder of
     dead letters is seen only after the driver's commit.
     """
-    if dead.file is not None and _keeps_positions(dead.file):
+    if dead.has_positions:
         raise UsageError("deadLetter.file: only the function of the sink may keep positions")
-    if sink.file is not None and _keeps_positions(sink.file) and dead.path is not None:
+    if sink.has_positions and dead.folders is not None:
         raise UsageError(
-            "deadLetter.path: files of dead letters could be lost, because sink.file keeps "
-            "positions. Use a deadLetter with a file"
+            "deadLetter.path: files of dead letters could be lost, because the sink keeps "
+            "positions. Use a deadLetter with format delta or with a file"
         )
-
-
-def _keeps_positions(file: str) -> bool:
-    return FunctionSink(users_part.load_function(file, functions.NAME)).has_positions
 
 
 def _read_postgres(sink: JobSink, dead: JobSink | None) -> PostgresSinks:

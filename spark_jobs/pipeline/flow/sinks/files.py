@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from spark_jobs.pipeline.flow.rows import join_neighbours
+from spark_jobs.pipeline.flow.rows import join_neighbours, make_table
 from spark_jobs.pipeline.flow.sinks import json_lines
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition
@@ -44,8 +44,13 @@ class FileSink:
     format: FileFormat
 
     @property
+    def has_positions(self) -> bool:
+        """The journal has them."""
+        return False
+
+    @property
     def positions(self) -> ReadPosition | None:
-        """It has none: the journal has them."""
+        """The journal has them."""
         return None
 
     def open(self) -> "FileSink":
@@ -72,17 +77,12 @@ def _sync(path: Path) -> None:
         os.close(opened)
 
 
-def _make_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    tables = [pa.Table.from_batches([batch]) for batch in batches]
-    return pa.concat_tables(tables, promote_options="default")
-
-
 def _write_parquet(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
-    pyarrow.parquet.write_table(_make_table(batches), file)
+    pyarrow.parquet.write_table(make_table(batches), file)
 
 
 def _write_csv(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
-    pyarrow.csv.write_csv(_make_table(batches), file)
+    pyarrow.csv.write_csv(make_table(batches), file)
 
 
 _WRITERS = {"json": json_lines.write, "parquet": _write_parquet, "csv": _write_csv}

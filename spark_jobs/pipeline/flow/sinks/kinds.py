@@ -64,6 +64,10 @@ class FlowSink(Protocol):
     def folders(self) -> SinkFolders | None:
         """None if it does not write files."""
 
+    @property
+    def has_positions(self) -> bool:
+        """Whether its writers have positions."""
+
     def open(self) -> SinkWriter:
         """Begin to write, in a task."""
 

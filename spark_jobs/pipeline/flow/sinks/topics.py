@@ -26,8 +26,13 @@ class TopicSink:
         return None
 
     @property
+    def has_positions(self) -> bool:
+        """The journal has them."""
+        return False
+
+    @property
     def positions(self) -> ReadPosition | None:
-        """It has none: the journal has them."""
+        """The journal has them."""
         return None
 
     def open(self) -> "TopicSink":

@@ -34,12 +34,13 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
     [
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
         (
-            {"mode": "Scheduled", "sink": {"format": "delta"}},
-            "mode Scheduled; sink.format delta, other than csv, json, parquet, postgresql, "
+            {"mode": "Scheduled", "sink": {"format": "orc"}},
+            "mode Scheduled; sink.format orc, other than csv, delta, json, parquet, postgresql, "
             "rocketmq",
         ),
         ({"sink": {"format": "csv", "path": "/rows"}}, "csv in Spark's way"),
         ({"deadLetter": {"format": "csv", "path": "/bad"}}, "csv in Spark's way"),
+        ({"sink": {"format": "delta", "path": "/rows"}}, "delta in Spark's way"),
     ],
 )
 def test_what_a_flow_cannot_do_runs_with_batches_and_is_named(

@@ -22,7 +22,7 @@ from spark_jobs.pipeline.assignments import JobAssignment
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
-from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, TaskFailedError
+from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, LossRefusedError
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
@@ -280,19 +280,19 @@ def test_a_queue_that_stands_still_is_named_until_it_is_past_that_message(scene:
 
 
 @pytest.mark.parametrize(
-    ("consequence", "error"),
+    ("consequence", "error", "advice"),
     [
-        (Consequence.JOB_ENDS, TaskFailedError),
-        (Consequence.JOB_STARTS_AGAIN, LossFoundError),
+        (Consequence.JOB_ENDS, LossRefusedError, "; to skip them once, give a new value to skip"),
+        (Consequence.JOB_STARTS_AGAIN, LossFoundError, ""),
     ],
 )
 def test_lost_messages_end_the_driver(
-    scene: Scene, consequence: Consequence, error: type[Exception]
+    scene: Scene, consequence: Consequence, error: type[Exception], advice: str
 ) -> None:
     task = scene.begin()
     task.say(wire.TaskTrouble(A, 12, "messages are lost", consequence))
     assert task.ask(A, B) == {A, B}
-    with pytest.raises(error, match="messages are lost"):
+    with pytest.raises(error, match=f"messages are lost{advice}"):
         scene.server.check()
 
 

@@ -19,7 +19,7 @@ from tests.pinned_jobs import make_job_file
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
         ({"deadLetter": {"format": "orc", "path": "/bad"}}, "deadLetter.format orc"),
         ({"sink": {"format": "json"}}, "sink without a path"),
-        ({"sink": {"format": "delta", "path": "/rows"}}, "sink.format delta"),
+        ({"sink": {"format": "orc", "path": "/rows"}}, "sink.format orc"),
         ({"sink": {"format": "json", "path": "s3a://rows"}}, "sink.path s3a://rows"),
         (
             {"sink": {"format": "json", "path": "/rows", "options": {"compression": "gzip"}}},

@@ -7,6 +7,7 @@ import pytest
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.flow.sinks import choosing
+from spark_jobs.pipeline.flow.sinks.delta import DeltaSink
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
@@ -99,6 +100,24 @@ def test_a_topic_and_a_function_are_sinks_of_their_own(tmp_path: Path) -> None:
     assert isinstance(sinks.rows, TopicSink)
     assert sinks.rows.sending.topic == "out"
     assert isinstance(sinks.dead, FunctionSink)
+
+
+def test_delta_keeps_positions_for_rows_and_not_for_dead_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = {name: {"format": "delta", "path": f"/{name}"} for name in ("sink", "deadLetter")}
+    job = make_job_file(**tables)
+    assert list(choosing.list_obstacles(job)) == []
+    assert choosing.read(job)("q") == SeparateSinks(
+        DeltaSink("/sink", {}, has_positions=True),
+        DeltaSink("/deadLetter", {}, has_positions=False),
+    )
+    mixed = make_job_file(sink=tables["sink"], deadLetter={"format": "json", "path": "/bad"})
+    with pytest.raises(UsageError, match=r"deadLetter\.path: files of dead letters could be lost"):
+        choosing.read(mixed)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="needs the Python package deltalake in the image"):
+        choosing.read(job)
 
 
 def test_positions_are_refused_where_they_would_lose_dead_letters(tmp_path: Path) -> None:
