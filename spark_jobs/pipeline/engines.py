@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from contract.job_file import JobFile
-from contract.kinds.jobs import JobEngine
+from contract.kinds.jobs import JobEngine, Mode
 from mq_client.errors import UsageError
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import users_part
@@ -40,6 +40,8 @@ def _choose(job: JobFile, reading: Reading) -> EngineChoice:
     obstacles = users.list_obstacles(job)
     if reading.most_messages is not None or reading.most_bytes is not None:
         obstacles.append("a limit for the messages of a batch")
+    if job.mode is Mode.SCHEDULED:
+        obstacles.append("a scheduled run that ends although a queue stands still")
     formats = (job.sink.format, job.dead_letter and job.dead_letter.format)
     obstacles += [f"{each} in Spark's way" for each in ("csv", delta.FORMAT) if each in formats]
     file = job.transform.file

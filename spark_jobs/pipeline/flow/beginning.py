@@ -8,7 +8,7 @@ messages are skipped here, if the user wants that, because only here nobody read
 import logging
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -42,6 +42,8 @@ class FlowBeginning:
     Where each queue ended when it was asked for losses. A task may skip lost messages below that
     too: the broker may delete more of them before the task reads.
     """
+    until: Mapping[MessageQueue, int] | None = None
+    """In a scheduled run: where each queue ended when the run began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class FlowBeginner:
     reading: Reading
     open_sinks: OpenSinks
     skip: str
+    is_scheduled: bool
 
     def begin(self) -> FlowBeginning:
         """
@@ -69,10 +72,24 @@ class FlowBeginner:
             self.journal.append(state)
         takeover.put_aside(self.journal)
         if skipping.is_open(self.skip, state.skip):
-            return self._skip_losses(state, is_request=True)
-        if not self.reading.fail_on_data_loss:
-            return self._skip_losses(state, is_request=False)
-        return FlowBeginning(state)
+            beginning = self._skip_losses(state, is_request=True)
+        elif not self.reading.fail_on_data_loss:
+            beginning = self._skip_losses(state, is_request=False)
+        else:
+            beginning = FlowBeginning(state)
+        return self._find_run(beginning) if self.is_scheduled else beginning
+
+    def _find_run(self, beginning: FlowBeginning) -> FlowBeginning:
+        """Find where a scheduled run ends, and begin all its queues."""
+        state = beginning.state
+        known = offsets.read_offsets(state.offsets)
+        known |= self.begins.find_others(known)
+        seen = require_all(self.begins.observe(self._leave_read(known)))
+        until = {queue: each.max for queue, each in seen.queues.items() if queue not in seen.barred}
+        begun = msgspec.structs.replace(state, offsets=offsets.write_offsets(known), pending=[])
+        if begun.offsets != state.offsets:
+            self.journal.append(begun)
+        return replace(beginning, state=begun, until=until)
 
     def _make_new(self) -> FlowState:
         ends = offsets.write_offsets(self.begins.find_all())
@@ -94,10 +111,14 @@ class FlowBeginner:
                 f"{self.reading.group!r}: choose another checkpoint"
             )
 
+    def _leave_read(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Leave out the topics that the job does not read any more."""
+        return {queue: at for queue, at in ends.items() if self.reading.reads(queue.topic)}
+
     def _skip_losses(self, state: FlowState, *, is_request: bool) -> FlowBeginning:
         """Move queues past their losses."""
         known = offsets.read_offsets(state.offsets)
-        ends = {queue: at for queue, at in known.items() if self.reading.reads(queue.topic)}
+        ends = self._leave_read(known)
         seen = self.begins.observe(ends)
         if is_request:  # a request counts once, so every queue must be asked, at its master
             seen = require_masters(require_all(seen))

@@ -21,6 +21,7 @@ from pyspark import SparkContext
 from contract import exit_codes
 from contract.following import GroupSource
 from contract.job_file import JobFile
+from contract.kinds.jobs import Mode
 from contract.names import FLOW_PORT
 from contract.report import BareReport
 from mq_client.errors import MqError, UsageError
@@ -43,7 +44,6 @@ from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
 from spark_jobs.pipeline.retries import PATIENCE
-from spark_jobs.pipeline.skipping import Skipped
 from spark_jobs.pipeline.warm_ups import PythonWarmUp, WarmUps
 
 log = logging.getLogger("evenkeel.job")
@@ -63,9 +63,9 @@ class FlowEngine:
         slots: ExecutorSlots,
         group: JobGroup,
         engine: str,
-        skipped: Skipped | None,
+        beginning: FlowBeginning,
     ) -> None:
-        """Do nothing yet. The last two are for the report."""
+        """Do nothing yet. `engine` is for the report."""
         self._server = server
         self._tasks = tasks
         self._assignments = assignments
@@ -73,12 +73,15 @@ class FlowEngine:
         self._slots = slots
         self._group = group
         self._engine = engine
-        self._skipped = skipped
+        self._skipped = beginning.skipped
+        self._until = beginning.until
 
     def run(self, stop: threading.Event) -> int:
-        """Run until `stop` is set, or until the job fails; return the exit code."""
+        """Run until `stop` is set, the run is complete, or the job fails; return the exit code."""
         try:
-            while not stop.is_set():
+            if not self._is_complete():
+                self._slots.need_executors()
+            while not stop.is_set() and not self._is_complete():
                 self._turn()
                 self._server.check()
                 stop.wait(LOOK_SECONDS)
@@ -117,6 +120,11 @@ class FlowEngine:
             engine=self._engine,
         )
 
+    def _is_complete(self) -> bool:
+        """Whether a scheduled run has committed all that was there when it began."""
+        ends, until = self._server.ends, self._until
+        return until is not None and all(ends.get(queue, 0) >= at for queue, at in until.items())
+
     def _turn(self) -> None:
         """Follow the assignment, keep a task in each filled slot, and report."""
         adopted = self._server.adopted_epoch
@@ -150,9 +158,11 @@ def run(
     requests = ExecutorRequests(context, job.executors)
     warm_ups = WarmUps(PythonWarmUp(context, reading.cluster))
     slots = ExecutorSlots(context, job.name, warm_ups, requests)
-    slots.need_executors()
+    is_scheduled = job.mode is Mode.SCHEDULED
+    if not is_scheduled:
+        slots.need_executors()  # a scheduled run waits until there is something to read
     journal, begins = FlowJournal(context, job.checkpoint), QueueBegins(reading)
-    beginner = FlowBeginner(journal, begins, reading, users.open_sinks, job.skip)
+    beginner = FlowBeginner(journal, begins, reading, users.open_sinks, job.skip, is_scheduled)
     beginning = _begin(beginner, assignments, stop)
     if beginning is None:
         return exit_codes.TRY_AGAIN
@@ -173,7 +183,7 @@ def run(
     group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
     flow = FlowEngine(
         server, tasks, assignments, AssignmentFollower(assignments), slots, group, engine,
-        beginning.skipped,
+        beginning,
     )  # fmt: skip
     metrics = JobMetrics(flow.collect, lambda: group.measure_lag(server.ends))
     if job.metrics_port is not None:

@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass
 
 from contract.job_file import JobFile
-from contract.kinds.jobs import Mode
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import users_part
 from spark_jobs.pipeline.flow.calls import Function
@@ -25,8 +24,7 @@ class FlowPart:
 
 def list_obstacles(job: JobFile) -> list[str]:
     """List what the job wants and a flow cannot do."""
-    wishes = {"mode Scheduled": job.mode is Mode.SCHEDULED, "transform.sql": job.transform.sql}
-    found = [wish for wish, is_there in wishes.items() if is_there]
+    found = ["transform.sql"] if job.transform.sql else []
     master = job.spark.get("spark.master", "")
     if _WITHOUT_EXECUTORS.fullmatch(master):
         found.append(f"spark.master {master}, which has no separate executors")

@@ -227,13 +227,12 @@ def test_a_queue_that_was_made_anew_ends_the_job_or_is_read_from_its_end_on(
 def test_a_job_that_a_flow_cannot_run_says_what_to_change(
     rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, topic: str
 ) -> None:
-    parts = flow(tmp_path) | {"transform": {"sql": "SELECT 1 FROM messages"}, "mode": "Scheduled"}
+    parts = flow(tmp_path) | {"transform": {"sql": "SELECT 1 FROM messages"}}
     where = rocketmq.name_server.address
     with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
         assert job.process.wait(PATIENCE_SECONDS) == PERMANENT
         assert job.report["error"] == (
-            "engine Flow cannot do this yet: mode Scheduled; transform.sql. Set engine to "
-            "Batch, or leave it out"
+            "engine Flow cannot do this yet: transform.sql. Set engine to Batch, or leave it out"
         )
 
 

@@ -12,8 +12,9 @@ import pytest
 from contract.exit_codes import DONE
 from mq_client import blocking
 from sandbox import jars
-from sandbox.jobs import RunningJob
+from sandbox.jobs import PATIENCE_SECONDS, RunningJob
 from sandbox.rocketmq import RocketMq
+from sandbox.waiting import wait_for
 from tests.real.numbers import Numbers
 from tests.real.spark.source import list_stored
 
@@ -97,6 +98,7 @@ def play_kills(
         RunningJob(folder, client, topic, where, parts=parts) as job,
     ):
         job.wait_until_adopted(slots=2)
+        assert job.report["engine"].startswith("Flow, because")
         read_on()
         for number in (signal.SIGKILL, signal.SIGSTOP):
             executor, pid = job.find_executor("billing-0")
@@ -121,7 +123,7 @@ def play_kills(
     assert "rows_body_check" in errors[REFUSED.encode()]
 
 
-def test_rows_go_to_a_topic_and_dead_letters_to_a_function(
+def test_a_scheduled_run_sends_rows_to_a_topic_and_dead_letters_to_a_function_and_ends(
     rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
 ) -> None:
     out = f"{unique_name}-out"
@@ -129,21 +131,20 @@ def test_rows_go_to_a_topic_and_dead_letters_to_a_function(
     where = rocketmq.name_server.address
     parts = flow(
         tmp_path,
+        engine="Flow",
+        mode="Scheduled",
         sink={"format": "rocketmq", "options": {"nameServers": where, "topic": out}},
         deadLetter={"file": str(tmp_path / "users.py")},
     )
-    with (
-        Numbers(where, unique_name) as numbers,
-        RunningJob(tmp_path, client, unique_name, where, parts=parts) as job,
-    ):
-        job.wait_until(lambda _: numbers.sent > 60)
-        numbers.stop()
-        ends = numbers.find_ends(client)
-        job.wait_until(
-            lambda _: all(client.find_committed(job.group, each) == at for each, at in ends.items())
-        )
-        assert job.report["engine"].startswith("Flow, because")
-        assert job.end_by(signal.SIGTERM) == DONE
+    with Numbers(where, unique_name) as numbers:
+        wait_for(lambda: numbers.sent, lambda sent: sent > 60)
+    ends = numbers.find_ends(client)
+    with RunningJob(tmp_path, client, unique_name, where, parts=parts) as job:
+        assert job.process.wait(PATIENCE_SECONDS) == DONE, job.log
+        assert {each: client.find_committed(job.group, each) for each in ends} == ends
+        job.start()
+        assert job.process.wait(PATIENCE_SECONDS) == DONE, "there is nothing to read"
+        assert job.report["executors"] == []
     expected = [b"%d" % number for number in range(numbers.sent) if number != 43]
     found = list_stored(client, out, len(expected))
     assert sorted(each.body for each in found) == sorted(expected)

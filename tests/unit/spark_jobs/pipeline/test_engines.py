@@ -35,8 +35,8 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
         (
             {"mode": "Scheduled", "sink": {"format": "orc"}},
-            "mode Scheduled; sink.format orc, other than csv, delta, json, parquet, postgresql, "
-            "rocketmq",
+            "sink.format orc, other than csv, delta, json, parquet, postgresql, rocketmq; "
+            "a scheduled run that ends although a queue stands still",
         ),
         ({"sink": {"format": "csv", "path": "/rows"}}, "csv in Spark's way"),
         ({"deadLetter": {"format": "csv", "path": "/bad"}}, "csv in Spark's way"),

@@ -39,6 +39,9 @@ class FakeBrokers:
     def find_all(self) -> dict[MessageQueue, int]:
         return {queue: each.max for queue, each in self.ends.items()}
 
+    def find_others(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        return {queue: each.min for queue, each in self.ends.items() if queue not in known}
+
     def observe(self, known: Mapping[MessageQueue, int]) -> SeenOffsets:
         assert OTHER not in known, "a topic that is not read is not asked for"
         answering = {q for q in known.keys() | self.ends.keys() if q.broker not in self.silent}
@@ -71,8 +74,9 @@ def write_batches(
 
 
 def begin(
-    folder: Path, journal: FakeJournal, brokers: FakeBrokers, *, skip: str = "", loses: bool = False
-) -> FlowBeginning:
+    folder: Path, journal: FakeJournal, brokers: FakeBrokers, *, skip: str = "",
+    loses: bool = False, is_scheduled: bool = False,
+) -> FlowBeginning:  # fmt: skip
     source = {"nameServers": "n:1", "topics": "orders", "group": "billing"}
     reading = options.parse_reading(
         {**source, "failOnDataLoss": str(not loses).lower()}, is_stream=True
@@ -83,7 +87,7 @@ def begin(
     def open_sinks(query: str) -> SeparateSinks:
         return SeparateSinks(FileSink(SinkFolders(str(folder), query), FileFormat("json")))
 
-    return FlowBeginner(entries, asked, reading, open_sinks, skip).begin()
+    return FlowBeginner(entries, asked, reading, open_sinks, skip, is_scheduled).begin()
 
 
 def test_a_new_flow_begins_where_the_brokers_say_and_writes_it_down(tmp_path: Path) -> None:
@@ -191,3 +195,18 @@ def test_a_job_that_may_lose_messages_begins_after_its_losses(tmp_path: Path) ->
     assert found == FlowBeginning(make_state({A: 5, B: 1}, skip="May"))
     assert begin(tmp_path, journal, FakeBrokers({A: NOW}, silent), skip="May", loses=True) == found
     assert len(journal.entries) == 2, "without a loss nothing is written"
+
+
+def test_a_scheduled_run_ends_where_the_queues_end_now_and_begins_new_ones(tmp_path: Path) -> None:
+    journal = FakeJournal([make_state({A: 10, OTHER: 2})])
+    brokers = FakeBrokers({A: NOW, B: Offsets(7, 9, 0)})
+    found = begin(tmp_path, journal, brokers, is_scheduled=True)
+    assert found.until == {A: 30, B: 9}
+    assert offsets.read_offsets(found.state.offsets) == {A: 10, B: 7, OTHER: 2}
+    assert journal.entries[1:] == [found.state]
+    begin(tmp_path, journal, brokers, is_scheduled=True)
+    assert len(journal.entries) == 2, "nothing is new"
+    silent = FakeBrokers({A: NOW}, frozenset({A.broker}))
+    with pytest.raises(NoBrokerError):
+        begin(tmp_path, journal, silent, is_scheduled=True)
+    assert begin(tmp_path, journal, brokers).until is None

@@ -96,7 +96,7 @@ class Stage:
         journal: Any = self
         unused: Any = None
         reading = options.parse_reading(SOURCE, is_stream=True)
-        beginning = FlowBeginner(journal, unused, reading, self.open_sinks, "").begin()
+        beginning = FlowBeginner(journal, unused, reading, self.open_sinks, "", False).begin()
         sinks = self.open_sinks(beginning.state.query)
         sinks.clean()
         source = GroupSource("billing", [])

@@ -15,7 +15,6 @@ from tests.pinned_jobs import make_job_file
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"mode": "Scheduled"}, "mode Scheduled"),
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
         ({"deadLetter": {"format": "orc", "path": "/bad"}}, "deadLetter.format orc"),
         ({"sink": {"format": "json"}}, "sink without a path"),
