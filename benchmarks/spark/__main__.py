@@ -9,7 +9,7 @@ import contextlib
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +17,13 @@ from benchmarks import page, peers, progress, targets
 from benchmarks.pull import programs as clients
 from benchmarks.pull import stage
 from benchmarks.pull.player import Job
-from benchmarks.spark import memory, pinned, processes, programs, reads, report
+from benchmarks.spark import engines, memory, pinned, processes, programs, reads, report
 from benchmarks.spark.memory import Held
 from benchmarks.spark.pinned import Load
 from benchmarks.spark.processes import Kind
 from benchmarks.spark.report import Row, Scene
 from benchmarks.targets import Figure
+from contract.kinds.jobs import JobEngine
 from mq_client.blocking import Client
 from sandbox import jars, process
 from sandbox.rocketmq import RocketMq
@@ -45,10 +46,12 @@ class Size:
     planned_batches: int
     adoptions: int
     idle_seconds: int
+    backlog: int
+    rounds_of_engines: int
 
 
-WHOLE = Size(640_000, 2, 5, 30, 6, 60)
-QUICK = Size(256_000, 2, 3, 10, 3, 20)
+WHOLE = Size(640_000, 2, 5, 30, 6, 60, 1_600_000, 3)
+QUICK = Size(256_000, 2, 3, 10, 3, 20, 800_000, 1)
 
 
 def main() -> int:
@@ -87,6 +90,7 @@ def _measure(options: argparse.Namespace) -> tuple[list[str], list[Figure]]:
     with stage.start() as mq, Client(mq.name_server.address) as client:
         rows = list(_throughput(mq, size))
         body, figures = list(report.make_table(rows)), list(report.throughput(rows))
+        figures += _compare_engines(mq, client, size, rows)
         with pinned.start(mq, client, "planned", QUEUES) as job:
             progress.say(f"planning batches of {QUEUES} queues")
             with pinned.send_load(LIGHT, mq, "planned"):
@@ -134,6 +138,22 @@ def _throughput(mq: RocketMq, size: Size) -> Iterator[Row]:
                 for reader, rounds in zip(readers, zip(*seen, strict=True), strict=True):
                     measured = rounds[size.warm_up_rounds :]
                     yield Row(measured, Scene(master, sink), reader.program.name)
+
+
+def _compare_engines(
+    mq: RocketMq, client: Client, size: Size, rows: Sequence[Row]
+) -> Iterator[Figure]:
+    """Compare a flow with a job of batches, and with the fastest reader of RocketMQ."""
+    job = Job("backlog", QUEUES, size.backlog)
+    progress.say(f"filling {job}")
+    stage.fill(mq, job)
+    rates, costs = {}, {}
+    for engine in JobEngine:
+        progress.say(f"reading {job} with engine {engine.value}")
+        rates[engine] = engines.measure_rate(mq, client, engine, job, size.rounds_of_engines)
+        progress.say(f"few messages, engine {engine.value}")
+        costs[engine] = engines.measure_cost(mq, client, engine, size.idle_seconds)
+    yield from report.compare_engines(rates, costs, rows)
 
 
 def _measure_idle(pid: int, size: Size) -> float:

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks import peers
 from benchmarks.spark.metrics import Histogram
@@ -79,19 +80,28 @@ class Pinned:
 def start(mq: RocketMq, client: Client, topic: str, queues: int) -> Iterator[Pinned]:
     """Run a job that drops its rows, and wait until its executors have their queues."""
     mq.create_topics({topic: queues})
+    parts = {"sink": {"format": "noop"}, "transform": {}, "triggerSeconds": TRIGGER_SECONDS}
+    with run(mq, client, topic, lambda folder: parts, {}) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def run(
+    mq: RocketMq, client: Client, topic: str, make_parts: Callable[[Path], dict[str, Any]],
+    options: dict[str, str],
+) -> Iterator[Pinned]:  # fmt: skip
+    """Run a job with these parts of its file, and wait until its executors have their queues."""
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-"))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evenkeel-bench-")))
         claim = ports.claim()
         stack.callback(claim.release)
         parts = {
-            "sink": {"format": "noop"},
-            "transform": {},
-            "triggerSeconds": TRIGGER_SECONDS,
+            **make_parts(folder),
             "metricsPort": claim.port,
             "spark": {**jobs.SPARK, "spark.master": MASTER},
         }
         where = mq.name_server.address
-        job = RunningJob(Path(folder), client, topic, where, EXECUTORS, parts=parts)
+        job = RunningJob(folder, client, topic, where, EXECUTORS, options, parts)
         stack.enter_context(job)
         job.wait_until_adopted(slots=EXECUTORS)
         yield Pinned(job, claim.port)

@@ -11,11 +11,13 @@ from benchmarks.pull import messages, stage
 from benchmarks.pull import programs as clients
 from benchmarks.pull.programs import Rounds
 from benchmarks.spark import pinned, programs
+from benchmarks.spark.engines import FEW
 from benchmarks.spark.memory import Held
 from benchmarks.spark.peers import synthetic
 from benchmarks.spark.pinned import Adoption
 from benchmarks.spark.processes import Kind
 from benchmarks.targets import Figure
+from contract.kinds.jobs import JobEngine
 from sandbox import jars, jobs, rocketmq
 
 OF_CEILING, OF_LITE_PULL = 0.4, 2
@@ -24,6 +26,7 @@ PLANNING_SECONDS = {8: 0.2, 1000: 1.0}
 IDLE_PERCENT = 5
 LATE_BATCHES = 1
 MEMORY_RATIO = 1.1
+FLOW_OF_BATCH, FLOW_OF_LITE_PULL, FLOW_COST = 1.2, 1, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,22 @@ def throughput(rows: Sequence[Row]) -> Iterator[Figure]:
                 yield Figure(name, mine.rate, theirs[peer].rate, limit)
 
 
+def compare_engines(
+    rates: Mapping[JobEngine, float], costs: Mapping[JobEngine, float], rows: Sequence[Row]
+) -> Iterator[Figure]:
+    """Compare a flow with batches, and with RocketMQ's reader in the same cluster."""
+    lite = next(
+        row.rate for row in rows
+        if row.program == clients.LITE_PULL.name and row.scene.master == pinned.MASTER
+    )  # fmt: skip
+    flow, batch = rates[JobEngine.FLOW], rates[JobEngine.BATCH]
+    yield Figure("a backlog: flow / batches", flow, batch, FLOW_OF_BATCH)
+    yield Figure(f"a backlog: flow / {clients.LITE_PULL.name}", flow, lite, FLOW_OF_LITE_PULL)
+    name = f"processor for a message, {FEW.a_second} a second: flow / batches"
+    cost = costs[JobEngine.FLOW], costs[JobEngine.BATCH]
+    yield Figure(name, *cost, FLOW_COST, "ms", at_least=False)
+
+
 def planning(queues: int, seconds: Sequence[float]) -> Figure:
     """Compare the median batch with its target."""
     name = f"planning a batch, {queues:,} queues, median of {len(seconds)}"
@@ -132,7 +151,9 @@ def format_page(command: str, body: Sequence[str], compared: Iterable[Figure]) -
         f"  the same Arrow batch of {synthetic.A_BATCH:,} rows again and again: this is the\n"
         f"  most that Spark can process. `ours` must reach {OF_CEILING:.0%} of it; the ambition\n"
         f"  is {MOONSHOT:.0%}.\n"
-        f"- {lite} only counts the messages that it receives.\n\n"
+        f"- {lite} only counts the messages that it receives.\n"
+        "- `a backlog` is read by a new pinned job: with batches that drop their rows, or\n"
+        "  by a flow whose function counts them. The second half of the topic counts.\n\n"
         "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.\n"
         f"The pinned job runs in {cluster} with a batch every {pinned.TRIGGER_SECONDS} s\n"
         f"and drops its rows. The idle stream runs in {programs.LOCAL}. The CPU usage of an idle\n"

@@ -9,7 +9,7 @@ thread checks the facts twice a second.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,6 +19,7 @@ from mq_client.errors import MqError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline import scrapes
 from spark_jobs.pipeline.facts import JobFacts
+from spark_jobs.pipeline.fetching import Tally
 
 log = logging.getLogger("evenkeel.job")
 PREFIX = "evenkeel_job_"
@@ -34,7 +35,8 @@ class JobMetrics:
     ) -> None:
         """Serve nothing yet."""
         self.registry = CollectorRegistry()
-        self.registry.register(_AtScrape(facts, lag))
+        self.registry.register(_FactsAtScrape(facts))
+        self.registry.register(_LagAtScrape(lag))
         self._facts = facts
         self.planning = self._add_histogram(
             "planning", "Time to plan a batch: to ask the brokers and to make the tasks"
@@ -66,7 +68,7 @@ class JobMetrics:
     def serve(self, port: int) -> None:
         """Answer scrapes from now on, in threads of their own."""
         try:
-            scrapes.serve(port, self._write)
+            scrapes.serve(port, self.write)
         except OSError as error:
             raise UsageError(f"metricsPort {port} cannot be used: {error}") from error
         watch = HandOver(self._facts().adopted_epoch)
@@ -82,7 +84,8 @@ class JobMetrics:
                 self.handover.observe(lasted)
             time.sleep(LOOK_SECONDS)
 
-    def _write(self, names: Sequence[str]) -> bytes:
+    def write(self, names: Sequence[str]) -> bytes:
+        """Write the metrics with these names, or all."""
         if names:
             return generate_latest(self.registry.restricted_registry(names))
         return generate_latest(self.registry)
@@ -109,70 +112,83 @@ class HandOver:
         return LOOK_SECONDS if is_new else None  # it began and ended between two checks
 
 
-class _AtScrape(Collector):
-    def __init__(
-        self, facts: Callable[[], JobFacts], lag: Callable[[], Mapping[MessageQueue, int]]
-    ) -> None:
+class _FactsAtScrape(Collector):
+    """Makes metrics from the facts. A scrape that selects metrics finds them by `describe`."""
+
+    def __init__(self, facts: Callable[[], JobFacts]) -> None:
         self._facts = facts
+
+    def describe(self) -> Iterable[Metric]:
+        """Describe the metrics without the facts."""
+        return _make_metrics(JobFacts(0, 0, -1, {}, is_pinned=False, tally=Tally(), error=None))
+
+    def collect(self) -> Iterable[Metric]:
+        """Make the metrics of the facts now."""
+        return _make_metrics(self._facts())
+
+
+def _make_metrics(facts: JobFacts) -> Iterator[Metric]:
+    tally = facts.tally
+    yield _make_gauge("epoch_published", "Number of the newest assignment", facts.published_epoch)
+    yield _make_gauge(
+        "epoch_adopted", "Number of the assignment that the job follows", facts.adopted_epoch
+    )
+    yield _make_gauge("batch", "Number of the last committed batch", facts.batch)
+    yield _make_gauge("slots_filled", "Slots with an executor", len(facts.slots))
+    yield _make_gauge(
+        "pinned",
+        "1 if tasks were seen to run on the executors to which they are sent",
+        facts.is_pinned,
+    )
+    yield _make_counter("tasks", "Tasks that have pulled messages", tally.tasks)
+    yield _make_counter(
+        "misplaced_tasks", "Tasks that ran on another executor than planned", tally.misplaced
+    )
+    yield _make_counter("bytes", "Bytes of pulled rows", tally.bytes)
+    yield _make_counter("offsets", "Offsets that tasks had to read, filtered or not", tally.offsets)
+    yield _make_counter(
+        "given_up_tasks",
+        "Tasks of a flow that were given up: they were silent, or their connection ended",
+        facts.given_up,
+    )
+    yield _make_counter(
+        "refused_commits",
+        "Commits of a flow that were refused: their tasks had been given up",
+        facts.refused,
+    )
+    rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
+    for slot, count in list(tally.rows.items()):
+        rows.add_metric([slot], count)
+    yield rows
+
+
+class _LagAtScrape(Collector):
+    """Asks the brokers for the lag, if a scrape selects it."""
+
+    def __init__(self, lag: Callable[[], Mapping[MessageQueue, int]]) -> None:
         self._lag = lag
 
     def describe(self) -> Iterable[Metric]:
-        """Describe nothing, so that registering this object does not collect metrics."""
-        return ()
+        """Describe the metric without asking."""
+        return [self._make_family()]
 
     def collect(self) -> Iterable[Metric]:
-        facts = self._facts()
-        tally = facts.tally
-        yield _make_gauge(
-            "epoch_published", "Number of the newest assignment", facts.published_epoch
-        )
-        yield _make_gauge(
-            "epoch_adopted", "Number of the assignment that the job follows", facts.adopted_epoch
-        )
-        yield _make_gauge("batch", "Number of the last committed batch", facts.batch)
-        yield _make_gauge("slots_filled", "Slots with an executor", len(facts.slots))
-        yield _make_gauge(
-            "pinned",
-            "1 if tasks were seen to run on the executors to which they are sent",
-            facts.is_pinned,
-        )
-        yield _make_counter("tasks", "Tasks that have pulled messages", tally.tasks)
-        yield _make_counter(
-            "misplaced_tasks", "Tasks that ran on another executor than planned", tally.misplaced
-        )
-        yield _make_counter("bytes", "Bytes of pulled rows", tally.bytes)
-        yield _make_counter(
-            "offsets", "Offsets that tasks had to read, filtered or not", tally.offsets
-        )
-        yield _make_counter(
-            "given_up_tasks",
-            "Tasks of a flow that were given up: they were silent, or their connection ended",
-            facts.given_up,
-        )
-        yield _make_counter(
-            "refused_commits",
-            "Commits of a flow that were refused: their tasks had been given up",
-            facts.refused,
-        )
-        rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
-        for slot, count in list(tally.rows.items()):
-            rows.add_metric([slot], count)
-        yield rows
-        yield self._collect_lags()
-
-    def _collect_lags(self) -> Metric:
-        labels = ["topic", "broker", "queue"]
-        family = GaugeMetricFamily(
-            f"{PREFIX}lag_messages", "Messages after the committed offsets", labels=labels
-        )
+        """Ask, and make the metric. Without an answer it has no values."""
+        family = self._make_family()
         try:
             lags = self._lag()
         except MqError as error:
             log.warning("the lag is unknown now: %s", error)
-            return family
+            return [family]
         for queue, count in lags.items():
             family.add_metric([queue.topic, queue.broker, str(queue.id)], count)
-        return family
+        return [family]
+
+    def _make_family(self) -> GaugeMetricFamily:
+        labels = ["topic", "broker", "queue"]
+        return GaugeMetricFamily(
+            f"{PREFIX}lag_messages", "Messages after the committed offsets", labels=labels
+        )
 
 
 def _make_gauge(name: str, text: str, value: float) -> Metric:

@@ -263,6 +263,17 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     assert found("evenkeel_job_lag_messages", queue) == 6
 
 
+def test_a_scrape_that_selects_metrics_gets_these_and_asks_no_broker() -> None:
+    def lag() -> dict[MessageQueue, int]:
+        raise AssertionError("a broker was asked")
+
+    facts = JobFacts(3, 2, 41, {}, is_pinned=True, tally=Tally(offsets=12), error=None)
+    shown = JobMetrics(lambda: facts, lag)
+    found = shown.write(["evenkeel_job_offsets_total", "evenkeel_job_batch"]).decode()
+    lines = [line for line in found.splitlines() if not line.startswith("#")]
+    assert sorted(lines) == ["evenkeel_job_batch 41.0", "evenkeel_job_offsets_total 12.0"]
+
+
 def test_metrics_go_on_without_the_lag_while_brokers_are_away() -> None:
     def lag() -> dict[MessageQueue, int]:
         raise NoNameServerError("none answers")
