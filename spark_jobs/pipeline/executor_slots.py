@@ -61,7 +61,7 @@ class ExecutorSlots:
         self, context: SparkContext, group: str, warm_ups: WarmUps, requests: ExecutorRequests
     ) -> None:
         """Begin without a slot."""
-        self._context = context
+        self._executors = executors.RegisteredExecutors(context)
         self._warm_ups = warm_ups
         self._requests = requests
         self._slots = Slots(group)
@@ -77,7 +77,7 @@ class ExecutorSlots:
         adopted assignment too, the slot is released, and its executor ends. Executors for which
         there is no slot end as well.
         """
-        registered = {each.id: each for each in executors.list_registered(self._context)}
+        registered = {each.id: each for each in self._executors.list()}
         warm = self._warm_ups.warm_up(registered.values())
         now = time.monotonic()
         wanted = len(newest.slots) or self._requests.count
@@ -137,7 +137,7 @@ class ExecutorSlots:
         """Find slots with usable executors. On a lost or ending executor, tasks would wait."""
         usable = {
             each
-            for each in executors.list_registered(self._context)
+            for each in self._executors.list()
             if not self._requests.is_ending(each.id)
         }
         return {slot: each for slot, each in self.filled.items() if each in usable}

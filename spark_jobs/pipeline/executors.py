@@ -43,8 +43,33 @@ class ExecutorTask:
     executor: Executor | None = None
 
 
-def list_registered(context: SparkContext) -> list[Executor]:
-    """List the executors that are registered with the driver now."""
+class RegisteredExecutors:
+    """
+    Lists the executors that are registered with the driver, as often as a loop wants.
+
+    A list takes six calls of the JVM for each executor. So it is kept while their ids stay the
+    same, which a few calls find out for all of them.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        """Ask nothing yet."""
+        self._context = context
+        self._known: list[Executor] = []
+
+    def list(self) -> list[Executor]:
+        """List them as they are now."""
+        # Spark registers an executor first, and lists it later: then the list is read again.
+        if not self._known or _list_ids(self._context) != {each.id for each in self._known}:
+            self._known = _list_all(self._context)
+        return self._known
+
+
+def _list_ids(context: SparkContext) -> set[str]:
+    text = _find_java(context).getExecutorIds().mkString(SEPARATOR)
+    return set(text.split(SEPARATOR)) if text else set()
+
+
+def _list_all(context: SparkContext) -> list[Executor]:
     found = _find_java(context).statusStore().executorList(True)
     return [
         Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
