@@ -135,11 +135,7 @@ class ExecutorSlots:
 
     def find_usable(self) -> dict[str, Executor]:
         """Find slots with usable executors. On a lost or ending executor, tasks would wait."""
-        usable = {
-            each
-            for each in self._executors.list()
-            if not self._requests.is_ending(each.id)
-        }
+        usable = {each for each in self._executors.list() if not self._requests.is_ending(each.id)}
         return {slot: each for slot, each in self.filled.items() if each in usable}
 
 

@@ -107,11 +107,6 @@ MUTATIONS = [
     (TASK, "                self._careful_below |= {cut.queue: cut.stop for cut in cuts}\n", ""),
     (TASK, "        return not self._is_careful(queue, held.committed)\n", "        return True\n"),
     (TASK, "                held.take_back()\n", "                pass\n"),
-    (
-        TASK,
-        "                    self._careful_below.pop(cut.queue, None)\n",
-        "                    pass\n",
-    ),
     (TASK, "            if not self._is_failing:\n", "            if True:\n"),
     (ROWS, "self.committed = self.stored = stop", "self.committed = stop"),
     (

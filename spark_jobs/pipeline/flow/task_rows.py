@@ -285,8 +285,6 @@ class TaskRows:
         with self._room:
             for cut in cuts:
                 cut.held.commit(cut.stop)
-                if cut.stop >= self._careful_below.get(cut.queue, cut.stop):
-                    self._careful_below.pop(cut.queue, None)
             self._room.notify_all()
 
     async def _settle(

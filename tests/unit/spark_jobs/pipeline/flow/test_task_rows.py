@@ -353,7 +353,7 @@ def test_refused_rows_hold_up_their_own_message_and_then_go_to_the_dead_letters(
     tmp_path: Path,
 ) -> None:
     async def play(it: Scene, sinks: ScriptedSinks) -> None:
-        sinks.stored = {A: 10}
+        sinks.stored = {A: 10, B: 0}
         sinks.bad = {12}
         a = await it.hold(A, 10)
         it.handle(A, 10, 14)
@@ -369,14 +369,19 @@ def test_refused_rows_hold_up_their_own_message_and_then_go_to_the_dead_letters(
         for _ in range(2):
             with pytest.raises(RowsRefusedError, match="it is bad"):
                 await call(Step("billing", A, 12, 13))
+            assert it.rows._held[A].handled == 12, "the message is handled again"
         message = StoredMessage(*A, 12, b"body", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
         it.rows.bury(a, DeadLetter(message, 13, "refused"))
+        b = await it.hold(B, 0)
+        it.handle(B, 0, 1)
+        await it.rows.commit(b, 1)
+        assert list_ranges(it)[1:] == [[Range(B, 0, 1)]], "others do not wait for these rows"
         await call(Step("billing", A, 13, 14))
-        assert (sinks.dead, sinks.stored) == (1, {A: 14})
+        assert (sinks.dead, sinks.stored[A]) == (1, 14)
         it.handle(A, 14, 20)
-        assert sinks.stored == {A: 14}, "rows are committed together again"
+        assert sinks.stored[A] == 14, "rows are committed together again"
         await it.rows.commit(a, 20)
-        assert list_ranges(it)[1:] == [[Range(A, 12, 13)], [Range(A, 13, 14)], [Range(A, 14, 20)]]
+        assert list_ranges(it)[2:] == [[Range(A, 12, 13)], [Range(A, 13, 14)], [Range(A, 14, 20)]]
 
     play_with_positions(tmp_path, play)
 
