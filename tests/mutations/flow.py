@@ -5,7 +5,7 @@ NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow"]
 COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/flow/serving.py"
 ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task_rows.py"
 LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/sinks/folders.py"
-CALLS = "spark_jobs/pipeline/flow/calls.py"
+CALLS, DELTA = "spark_jobs/pipeline/flow/calls.py", "spark_jobs/pipeline/flow/sinks/delta.py"
 SEPARATE, CHOOSING = (
     "spark_jobs/pipeline/flow/sinks/separate.py",
     "spark_jobs/pipeline/flow/sinks/choosing.py",
@@ -37,7 +37,12 @@ MUTATIONS = [
     (SERVING, "            await self._persist(state)\n", ""),
     (SERVING, "        self._journal.append(state)\n", ""),
     (SERVING, "            folders.move(each)\n", "            pass\n"),
-    (SERVING, "            if asked.session in self._unsettled:", "            if False:"),
+    (
+        SERVING,
+        "if unsettled is not None and unsettled.number == asked.number:",
+        "if False:",
+    ),
+    (SERVING, "unsettled is not None or not self._commits.accept", "not self._commits.accept"),
     (
         SERVING,
         "except (OSError, Py4JError) as error:\n                text",
@@ -92,19 +97,29 @@ MUTATIONS = [
     (TASK, "        work.stored = letter.stop\n", ""),
     (TASK, "> MOST_BYTES:", "> 10**12:"),
     # A sink with positions decides where a queue begins, and refused rows hold up no others.
-    (TASK, "if stored is not None and stored > begin:", "if stored is not None:"),
-    (TASK, "                return stored\n", "                pass\n"),
+    (TASK, "if stored is None or stored <= begin:", "if stored is None:"),
+    (TASK, "            return stored\n", "            return begin\n"),
     (
         TASK,
-        "                await self._settle(session, [Range(queue, begin, stored)]",
-        "                (session, [Range(queue, begin, stored)]",
+        "            await self._settle(session, ranges, Written(), CommitFigures())\n",
+        "",
     ),
     (
         TASK,
         "                self._drop(cuts)\n            except RowsRefusedError",
         "                pass\n            except RowsRefusedError",
     ),
-    (TASK, "                self._careful_below |= {cut.queue: cut.stop for cut in cuts}\n", ""),
+    (TASK, "            self._careful_below[queue] = below\n", ""),
+    (TASK, "max(self._careful_below.get(queue, 0), held.handled)", "0"),
+    (
+        TASK,
+        "            self._run_on_loop(self._deliver_or_drop(step.queue, held))\n",
+        "            pass\n",
+    ),
+    (TASK, "except (MovedOnError, CommitRefusedError) as error:", "except MovedOnError as error:"),
+    (DELTA, "            table = self._create(added.schema)\n", "            pass\n"),
+    (DELTA, "            if found != step.begin:\n", "            if False:\n"),
+    (DELTA, "            self._check(self._find_table(), steps)\n", "            pass\n"),
     (TASK, "        return not self._is_careful(queue, held.committed)\n", "        return True\n"),
     (TASK, "                held.take_back()\n", "                pass\n"),
     (TASK, "            if not self._is_failing:\n", "            if True:\n"),

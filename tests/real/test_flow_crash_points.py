@@ -134,7 +134,7 @@ class Stage:
                 await rows.commit(work, stop)
         finally:
             task.close()
-            await rows.close()
+            rows.close()
 
 
 def make_messages(first: int, stop: int) -> list[StoredMessage]:

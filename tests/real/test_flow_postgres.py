@@ -14,11 +14,21 @@ import pytest
 
 from follower.positions import MovedOnError, Step
 from mq_client.values import MessageQueue
+from sandbox.waiting import wait_for
+from spark_jobs.pipeline.flow.sinks import postgres as sink
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, RowsRefusedError
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks, PostgresWriter
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 Connection = psycopg.Connection[tuple[Any, ...]]
+TRIGGER = """
+CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a trigger refuses it';
+END $$;
+CREATE TRIGGER refusing BEFORE INSERT ON rows FOR EACH ROW WHEN (NEW.body = 'wrong')
+EXECUTE FUNCTION refuse()
+"""
 OpenWriter = Callable[..., PostgresWriter]
 
 
@@ -28,6 +38,7 @@ def database(postgres_address: str) -> Iterator[Connection]:
         found.execute("DROP TABLE IF EXISTS evenkeel_positions, rows, dead")
         found.execute("CREATE TABLE rows (n bigint CHECK (n <> 13), body text)")
         found.execute("CREATE TABLE dead (n bigint, _error text)")
+        found.execute(TRIGGER)
         yield found
 
 
@@ -114,6 +125,31 @@ def test_of_two_tasks_at_one_position_one_writes(
     assert list_numbers(database) == [0, 1, 2, 3]
 
 
+def test_a_task_that_is_frozen_in_its_transaction_holds_up_others_for_a_while_only(
+    open_writer: OpenWriter, database: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink, "_LIMITS", sink._LIMITS.replace("10s", "1s"))
+    frozen, other = open_writer(), open_writer()
+    other.write(deliver((A, None, 2)), rows(0, 1), [])
+
+    def write() -> bool:
+        try:
+            other.write(deliver((A, 2, 3)), rows(2), [])
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stay_in_transaction() -> None:
+        with frozen._begin() as positions:
+            positions.move(Step("billing", A, 2, 3))
+            assert wait_for(write, bool)
+            positions.read("billing", A)
+
+    with pytest.raises(psycopg.Error, match="idle-in-transaction"):
+        stay_in_transaction()
+    assert (list_numbers(database), read(other, A)) == ([0, 1, 2], 3)
+
+
 def end_connections(database: Connection) -> None:
     database.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
@@ -177,6 +213,8 @@ def test_values_arrive_as_they_are(open_writer: OpenWriter, database: Connection
     [
         ({"n": ["x"]}, 'invalid input syntax for type bigint: "x"'),
         ({"body": ["a\x00b"]}, "0x00"),
+        ({"more": ["x"]}, 'column "more" of relation "rows" does not exist'),
+        ({"body": ["wrong"]}, "a trigger refuses it"),
     ],
 )
 def test_values_that_the_table_cannot_have_are_refused(

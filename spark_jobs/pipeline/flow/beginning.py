@@ -18,6 +18,7 @@ from spark_jobs import journal as offsets
 from spark_jobs import planning
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import skipping
+from spark_jobs.pipeline.failures import HOW_TO_SKIP
 from spark_jobs.pipeline.flow import takeover
 from spark_jobs.pipeline.flow.begins import QueueBegins
 from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState
@@ -86,6 +87,12 @@ class FlowBeginner:
         known |= self.begins.find_others(known)
         seen = require_all(self.begins.observe(self._leave_read(known)))
         until = {queue: each.max for queue, each in seen.queues.items() if queue not in seen.barred}
+        for queue, end in until.items():
+            if known.get(queue, 0) > end:
+                raise UsageError(
+                    f"{queue} was read up to {known[queue]}, but ends at {end}: was the topic "
+                    f"created again?{HOW_TO_SKIP}"
+                )
         begun = msgspec.structs.replace(state, offsets=offsets.write_offsets(known), pending=[])
         if begun.offsets != state.offsets:
             self.journal.append(begun)

@@ -135,8 +135,8 @@ class FlowServer:
         self._peers: dict[str, Peer] = {}
         self._accepted: list[AcceptedCommit] = []
         """Commits that wait for the next entry of the journal."""
-        self._unsettled: dict[str, int] = {}
-        """By session: the call whose commit was accepted and is not in the journal yet."""
+        self._unsettled: dict[str, wire.TaskCommit] = {}
+        """By session: the commit that was accepted and is not in the journal yet."""
         self._has_accepted = asyncio.Event()
         self._locating = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
@@ -321,35 +321,42 @@ class FlowServer:
 
     async def _locate(self, peer: Peer, message: wire.TaskLocate) -> None:
         """Answer where a queue begins. Ask the brokers until they say it, for a new queue."""
-        async with self._locating:
-            while message.queue not in self._commits.ends:
-                try:
-                    begins = await asyncio.to_thread(self._find_begins, dict(self._commits.ends))
-                except MqError as error:
-                    log.warning("%s: where to begin is not known yet: %s", message.queue, error)
-                    begins = {}
-                self._commits.begin(begins)
-                if self._peers.get(peer.slot) is not peer:
-                    return
-                if message.queue not in begins:
-                    await asyncio.sleep(LOCATE_AGAIN_SECONDS)
+        while message.queue not in self._commits.ends:
+            await self._find_new_begins(message.queue)
+            if self._peers.get(peer.slot) is not peer:
+                return
+            if message.queue not in self._commits.ends:
+                await asyncio.sleep(LOCATE_AGAIN_SECONDS)
         begin = self._commits.ends[message.queue]
         peer.send(wire.Located(message.call, begin, self._lost_below.get(message.queue, 0)))
 
+    async def _find_new_begins(self, queue: MessageQueue) -> None:
+        async with self._locating:
+            if queue in self._commits.ends:
+                return
+            try:
+                begins = await asyncio.to_thread(self._find_begins, dict(self._commits.ends))
+            except MqError as error:
+                log.warning("%s: where to begin is not known yet: %s", queue, error)
+            else:
+                self._commits.begin(begins)
+
     def _hear_commit(self, peer: Peer, asked: wire.TaskCommit) -> None:
+        unsettled = self._unsettled.get(asked.session)
+        if unsettled is not None and unsettled.number == asked.number:
+            # It was accepted, even if its session is over by now.
+            self._unsettled[asked.session] = asked
+            return
         session = self._group.sessions.get(peer.slot)
         if session is not None and self._commits.is_repeated(asked):
-            if asked.session in self._unsettled:
-                self._unsettled[asked.session] = asked.call
-            else:
-                peer.send(wire.Settled(asked.call, is_accepted=True))
+            peer.send(wire.Settled(asked.call, is_accepted=True))
             return
-        if not self._commits.accept(asked, session):
+        if unsettled is not None or not self._commits.accept(asked, session):
             self.refused += 1
             log.warning("slot %s: a commit is refused: its task had been given up", peer.slot)
             peer.send(wire.Settled(asked.call, is_accepted=False))
             return
-        self._unsettled[asked.session] = asked.call
+        self._unsettled[asked.session] = asked
         self._batch += asked.figures.rows > 0
         written = Written(asked.folder, asked.dead_folder)
         moves = self._sinks.plan_moves(written, self._batch)
@@ -373,9 +380,9 @@ class FlowServer:
             self._note_progress()
             for each in group:
                 self._count(each)
-                call = self._unsettled.pop(each.asked.session)
+                newest = self._unsettled.pop(each.asked.session)
                 if each.slot in self._peers:  # the task may have connected again since
-                    self._peers[each.slot].send(wire.Settled(call, is_accepted=True))
+                    self._peers[each.slot].send(wire.Settled(newest.call, is_accepted=True))
 
     async def _persist(self, state: FlowState) -> None:
         """Write an entry, and move its folders. Try again while the file system does not work."""

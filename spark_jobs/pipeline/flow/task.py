@@ -81,7 +81,7 @@ class FlowTask:
                 each.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
             await handling.close()
-            await rows.close()
+            rows.close()
             calls.close()
 
 

@@ -11,8 +11,10 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -26,11 +28,18 @@ from spark_jobs.options import Reading
 from spark_jobs.pipeline.flow.calls import UsersCalls
 from spark_jobs.pipeline.flow.link import DriverLink
 from spark_jobs.pipeline.flow.rows import HeldRows, divide
-from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, RowsRefusedError, Written
+from spark_jobs.pipeline.flow.sinks.kinds import (
+    Delivery,
+    FlowSinks,
+    ReadPosition,
+    RowsRefusedError,
+    Written,
+)
 from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
 from spark_jobs.planning import Range
 
 log = logging.getLogger("evenkeel.job")
+Value = TypeVar("Value")
 MOST_BYTES = 64 * 1024 * 1024
 """Rows of this size are committed at once."""
 ROOM_SECONDS = 0.5
@@ -78,6 +87,7 @@ class TaskRows:
         self._group = reading.group
         self._takes_dead_letters = sinks.takes_dead_letters
         self._sinks = sinks.open()
+        self._sink_thread = ThreadPoolExecutor(1, "sink")
         self._session = session
         self._loop = asyncio.get_running_loop()
         self._held: dict[MessageQueue, HeldRows] = {}
@@ -102,20 +112,30 @@ class TaskRows:
         """Ask the driver where a queue begins, and commit what the sink has beyond that."""
         found = await self._link.locate(queue)
         self.lost_below[queue] = found.lost_below
-        begin, read = found.offset, self._sinks.positions
+        read = self._sinks.positions
         if read is None:
-            self._stored[queue] = begin
-            return begin
+            self._stored[queue] = found.offset
+            return found.offset
+        # The holding may end at any time, but neither a thread nor a commit can be broken off.
+        work = self._loop.create_task(self._read_position(group, queue, found.offset, read))
+        return await asyncio.shield(work)
+
+    async def _read_position(
+        self, group: str, queue: MessageQueue, begin: int, read: ReadPosition
+    ) -> int:
         async with self._one_by_one:
             session = self._session()
-            stored = self._stored[queue] = await asyncio.to_thread(read, group, queue)
-            if stored is not None and stored > begin:
-                self._number += 1
-                ranges = [Range(queue, begin, stored)]
-                await self._settle(session, ranges, Written(), CommitFigures())
-                log.info("%s: the sink has everything below offset %d already", queue, stored)
-                return stored
-        return begin
+            stored = self._stored[queue] = await self._run_sink(read, group, queue)
+            if stored is None or stored <= begin:
+                return begin
+            self._number += 1
+            ranges = [Range(queue, begin, stored)]
+            await self._settle(session, ranges, Written(), CommitFigures())
+            log.info("%s: the sink has everything below offset %d already", queue, stored)
+            return stored
+
+    async def _run_sink(self, work: Callable[..., Value], *arguments: object) -> Value:
+        return await self._loop.run_in_executor(self._sink_thread, work, *arguments)
 
     def hold(self, work: Work) -> None:
         """Begin a holding of a queue, without rows."""
@@ -126,6 +146,8 @@ class TaskRows:
 
     def __call__(self, messages: Messages, step: Step) -> None:
         """Run the user's function, and keep its rows."""
+        with self._room:
+            held = self._held[step.queue]  # a late call belongs to the holding that has begun it
         rows: list[pa.RecordBatch] = []
         if len(messages):
             is_arrow = isinstance(messages, pa.RecordBatch)
@@ -138,11 +160,10 @@ class TaskRows:
             raise NoDeadLetterError(
                 f"the function sets {schema.ERROR_COLUMN}, and the job has no deadLetter"
             )
-        with self._room:
-            held = self._held[step.queue]
-        is_careful = step.begin is not None and self._is_careful(step.queue, step.begin)
-        if is_careful and held.pieces:
-            self._deliver_from_thread(step.queue, held)
+        if self._is_careful(step.queue, held.committed) and held.pieces:
+            self._run_on_loop(self._deliver_or_drop(step.queue, held))
+            held.check(step.queue)
+        is_careful = self._is_careful(step.queue, held.committed)
         with self._room:
             if step.begin is None or not held.add(step.begin, step.end, rows, dead):
                 raise MovedOnError(f"{step.queue} is handled up to offset {held.handled} already")
@@ -195,20 +216,31 @@ class TaskRows:
     def _deliver_from_thread(self, queue: MessageQueue, held: HeldRows) -> None:
         """Commit the rows of one queue. If the sink refuses them, their messages are tried anew."""
         try:
-            asyncio.run_coroutine_threadsafe(self._deliver(queue, held), self._loop).result()
+            self._run_on_loop(self._deliver(queue, held))
         except RowsRefusedError:
             with self._room:
                 held.take_back()
             raise
         held.check(queue)
 
+    def _run_on_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
     async def _deliver_or_drop(self, queue: MessageQueue, held: HeldRows) -> None:
+        """Commit what is left of calls before: dead letters. If they are refused, begin anew."""
         try:
             await asyncio.shield(self._loop.create_task(self._deliver(queue, held)))
         except RowsRefusedError as error:
-            with self._room:
-                held.drop()
+            self._link.report(queue, held.committed, f"dead letters are refused: {error}")
+            self._begin_carefully(queue, held)
             raise MovedOnError(str(error)) from error
+
+    def _begin_carefully(self, queue: MessageQueue, held: HeldRows) -> None:
+        with self._room:
+            below = max(self._careful_below.get(queue, 0), held.handled)
+            self._careful_below[queue] = below
+            held.drop()
+            self._room.notify_all()
 
     async def _deliver(self, queue: MessageQueue, held: HeldRows) -> None:
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
@@ -238,15 +270,15 @@ class TaskRows:
                 return
             try:
                 await self._write(cuts)
-            except MovedOnError as error:
-                log.warning("the sink has a later position: %s", error)
+            except (MovedOnError, CommitRefusedError) as error:
+                log.warning("%s; the queues of this commit begin anew", error)
                 self._drop(cuts)
             except RowsRefusedError as error:
                 if only is not None:
                     raise
                 log.warning("the sink refuses rows; each call is committed alone now: %s", error)
-                self._careful_below |= {cut.queue: cut.stop for cut in cuts}
-                self._drop(cuts)
+                for cut in cuts:
+                    self._begin_carefully(cut.queue, cut.held)
 
     def _belongs(self, queue: MessageQueue, held: HeldRows, only: MessageQueue | None) -> bool:
         """Whether a queue belongs to a commit of all queues, or to that of only one."""
@@ -262,7 +294,7 @@ class TaskRows:
         steps = [Step(self._group, cut.queue, cut.held.stored, cut.stop) for cut in cuts]
         delivery = Delivery(session, self._number, steps)
         try:
-            written = await asyncio.to_thread(self._sinks.write, delivery, rows, dead)
+            written = await self._run_sink(self._sinks.write, delivery, rows, dead)
         except (MovedOnError, RowsRefusedError):
             raise
         except Exception as error:
@@ -308,10 +340,10 @@ class TaskRows:
                 cut.held.drop()
             self._room.notify_all()
 
-    async def close(self) -> None:
-        """Close the sinks. No commit may begin after this."""
-        async with self._one_by_one:
-            await asyncio.to_thread(self._sinks.close)
+    def close(self) -> None:
+        """Close the sinks, once a write that is in progress has ended. Do not wait for it."""
+        self._sink_thread.submit(self._sinks.close)
+        self._sink_thread.shutdown(wait=False)
 
     def _list_live(self) -> list[HeldRows]:
         return [each for each in self._held.values() if each.is_live()]

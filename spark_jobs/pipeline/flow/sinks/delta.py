@@ -68,7 +68,7 @@ class DeltaWriter:
         except exceptions.CommitFailedError:
             self._check(self._find_table(), steps)
             raise  # something else was changed, such as the columns: try again
-        except exceptions.SchemaMismatchError as error:
+        except (exceptions.SchemaMismatchError, pa.ArrowException, TypeError) as error:
             raise RowsRefusedError(f"table {self._sink.path}: {error}") from error
         except Exception as error:
             if not str(error).startswith(_CAST_ERROR):
@@ -82,21 +82,33 @@ class DeltaWriter:
     def _append(self, steps: Sequence[Step], rows: Sequence[pa.RecordBatch]) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake
 
+        added = make_table(rows) if rows else None
         table = self._find_table()
-        self._check(table, steps)
-        if not rows and (table is None or not steps):
+        if table is None and added is not None:
+            table = self._create(added.schema)
+        if table is None or (added is None and not steps):
             return
-        added = make_table(rows) if rows else pa.table({})
-        if table is not None:
-            added = _add_missing(added, pa.schema(table.schema().to_arrow()))
+        self._check(table, steps)
+        if added is None:
+            added = pa.table({})
+        added = _add_missing(added, pa.schema(table.schema().to_arrow()))
         moved = [Transaction(_name(step.group, step.queue), step.end) for step in steps]
+        # Only a commit that is based on the table as it was checked can conflict with others.
         write_deltalake(
-            table or self._sink.path,
+            table,
             added,
             mode="append",
-            storage_options=dict(self._sink.options),
             commit_properties=CommitProperties(app_transactions=moved),
         )
+
+    def _create(self, schema: pa.Schema) -> Any:
+        """Create an empty table, unless another task does it now."""
+        from deltalake import DeltaTable
+
+        DeltaTable.create(
+            self._sink.path, schema, mode="ignore", storage_options=dict(self._sink.options)
+        )
+        return self._find_table()
 
     def _check(self, table: Any, steps: Sequence[Step]) -> None:
         if table is None:

@@ -13,7 +13,7 @@ import pyarrow.parquet
 from spark_jobs.pipeline.flow.rows import join_neighbours, make_table
 from spark_jobs.pipeline.flow.sinks import json_lines
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
-from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition, RowsRefusedError
 
 SUCCESS = "_SUCCESS"
 """The empty file with which Spark too marks a complete folder."""
@@ -62,7 +62,10 @@ class FileSink:
         if not rows:
             return ""
         folder = self.folders.name_hidden(delivery.session, delivery.number)
-        self.format.write(folder, rows)
+        try:
+            self.format.write(folder, rows)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise RowsRefusedError(f"{self.format.name}: {error}") from error
         return str(folder)
 
     def close(self) -> None:

@@ -34,6 +34,16 @@ _SETTINGS: Mapping[str, Any] = {
     "tcp_user_timeout": 30_000, "application_name": "evenkeel", "client_encoding": "utf8",
 }  # fmt: skip
 """A server that is cut off is noticed within half a minute."""
+_REFUSED = ("22", "23", "44", "P0001", "54000", "42703", "428C9")
+"""
+The beginnings of codes which mean that the rows are at fault: values that do not fit, constraints,
+triggers of the user, limits of an index, and columns that the table does not have.
+"""
+_LIMITS = """
+SET lock_timeout = '10s'; SET statement_timeout = '60s';
+SET idle_in_transaction_session_timeout = '10s'
+"""
+"""A task that is frozen within a transaction must not keep others from its positions."""
 _FIND = f"SELECT to_regclass('{TABLE}')"
 _CREATE = f"""
 CREATE TABLE {TABLE} (
@@ -101,8 +111,12 @@ class PostgresWriter:
                 _copy(positions.cursor, sinks.table, rows)
                 if sinks.dead_table is not None:
                     _copy(positions.cursor, sinks.dead_table, dead)
-        except (psycopg.DataError, psycopg.IntegrityError, pa.ArrowException) as error:
+        except psycopg.Error as error:
+            if not (error.sqlstate or "").startswith(_REFUSED):
+                raise
             raise RowsRefusedError(f"table {sinks.table}: {str(error).strip()}") from error
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise RowsRefusedError(f"table {sinks.table}: {error}") from error
         return Written()
 
     def close(self) -> None:
@@ -136,6 +150,7 @@ class PostgresWriter:
 
         sinks = self._sinks
         connection = psycopg.connect(sinks.url, **{**_SETTINGS, **sinks.login})
+        connection.execute(_LIMITS)
         if connection.execute(_FIND).fetchone() == (None,):
             connection.execute(_CREATE)  # it fails if another task creates it now: tried again
         connection.commit()

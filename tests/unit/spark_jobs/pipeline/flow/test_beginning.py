@@ -210,3 +210,9 @@ def test_a_scheduled_run_ends_where_the_queues_end_now_and_begins_new_ones(tmp_p
     with pytest.raises(NoBrokerError):
         begin(tmp_path, journal, silent, is_scheduled=True)
     assert begin(tmp_path, journal, brokers).until is None
+
+
+def test_a_scheduled_run_refuses_a_queue_that_was_made_anew(tmp_path: Path) -> None:
+    journal = FakeJournal([make_state({A: 99})])
+    with pytest.raises(UsageError, match=r"was read up to 99, but ends at 30.*to skip"):
+        begin(tmp_path, journal, FakeBrokers({A: NOW}), is_scheduled=True)

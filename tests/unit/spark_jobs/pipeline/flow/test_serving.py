@@ -235,6 +235,35 @@ def test_a_session_may_end_while_another_task_asks(scene: Scene) -> None:
     assert scene.server.given_up == 2
 
 
+def test_a_commit_that_was_accepted_counts_though_its_session_ends_before_the_journal(
+    scene: Scene,
+) -> None:
+    """Otherwise the task would delete a folder that the driver is about to move."""
+    task = scene.begin()
+    scene.journal.gate.clear()
+    task.send_commit(1, (A, 10, 15))
+    later = time.monotonic() + 1000
+    wait_for(lambda: scene.server._unsettled, bool)
+    scene.server._loop.call_soon_threadsafe(scene.server._group.tick, later)
+    task.send_commit(1, (A, 10, 15))
+    task.send_commit(2, (A, 15, 16))
+    assert task.hear() == wire.Settled(3, is_accepted=False), "the next one has no session"
+    scene.journal.gate.set()
+    assert task.hear() == wire.Settled(2, is_accepted=True)
+    assert offsets.read_offsets(scene.journal.entries[-1].offsets) == {A: 15, B: 20}
+
+
+def test_a_new_queue_whose_broker_is_away_holds_up_no_known_one(scene: Scene) -> None:
+    def find(known: Mapping[MessageQueue, int]) -> Mapping[MessageQueue, int]:
+        raise NoBrokerError("away")
+
+    scene.begins = find
+    task = scene.begin()
+    task.say(wire.TaskLocate(7, NEW))
+    task.say(wire.TaskLocate(8, A))
+    assert task.hear() == wire.Located(8, 10, 15)
+
+
 def test_a_newer_task_of_a_slot_takes_over_from_an_older_one(scene: Scene) -> None:
     older = scene.begin()
     newer = scene.task("a")

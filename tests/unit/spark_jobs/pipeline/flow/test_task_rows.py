@@ -25,7 +25,7 @@ from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, RowsRefusedError, Written
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
-from spark_jobs.pipeline.flow.task_rows import CommitRefusedError, TaskRows
+from spark_jobs.pipeline.flow.task_rows import TaskRows
 from spark_jobs.pipeline.flow.wire import CommitFigures, Located, TaskCommit
 from spark_jobs.planning import Range
 
@@ -84,6 +84,7 @@ class ScriptedSinks:
         self.bad: set[int] = set()
         self.failures: list[Exception] = []
         self.dead = 0
+        self.refuses_dead_letters = False
 
     def open(self) -> "ScriptedSinks":
         return self
@@ -97,7 +98,7 @@ class ScriptedSinks:
             raise self.failures.pop(0)
         if any(self.stored.get(each.queue) != each.begin for each in delivery.steps):
             raise MovedOnError("it has moved")
-        if not dead and any(
+        if (self.refuses_dead_letters or not dead) and any(
             each.begin is not None and each.begin <= bad < each.end
             for bad in self.bad
             for each in delivery.steps
@@ -198,9 +199,11 @@ def test_a_refused_commit_leaves_no_folder_and_is_made_anew(tmp_path: Path) -> N
         a = await it.hold(A, 10)
         it.handle(A, 10, 12)
         it.link.refusals = 1
-        with pytest.raises(CommitRefusedError):
+        with pytest.raises(MovedOnError):
             await it.rows.commit(a, 12)
         assert it.list_written() == []
+        a = await it.hold(A, 10)
+        it.handle(A, 10, 12)
         await it.rows.commit(a, 12)
         assert [number for number, _, _ in it.link.commits] == [2]
 
@@ -382,6 +385,55 @@ def test_refused_rows_hold_up_their_own_message_and_then_go_to_the_dead_letters(
         assert sinks.stored[A] == 14, "rows are committed together again"
         await it.rows.commit(a, 20)
         assert list_ranges(it)[2:] == [[Range(A, 12, 13)], [Range(A, 13, 14)], [Range(A, 14, 20)]]
+
+    play_with_positions(tmp_path, play)
+
+
+def test_a_row_refused_at_the_end_of_the_refused_range_is_passed_too(tmp_path: Path) -> None:
+    """The dead letter of 13 is written before the rows of 14, which are refused as well."""
+
+    async def play(it: Scene, sinks: ScriptedSinks) -> None:
+        sinks.stored = {A: 13}
+        sinks.bad = {13, 14}
+        a = await it.hold(A, 13)
+        it.handle(A, 13, 14)
+        with pytest.raises(MovedOnError):
+            await it.rows.commit(a, 14)
+        a = await it.hold(A, 13)
+
+        async def call(begin: int) -> None:
+            await asyncio.to_thread(it.rows, NOTHING, Step("billing", A, begin, begin + 1))
+
+        with pytest.raises(RowsRefusedError):
+            await call(13)
+        message = StoredMessage(*A, 13, b"body", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
+        it.rows.bury(a, DeadLetter(message, 14, "refused"))
+        await call(14)
+        assert (sinks.dead, sinks.stored[A]) == (1, 14), "the letter does not wait for the rows"
+        with pytest.raises(MovedOnError):
+            await it.rows.commit(a, 15)
+        a = await it.hold(A, 14)
+        with pytest.raises(RowsRefusedError):
+            await call(14)
+
+    play_with_positions(tmp_path, play)
+
+
+def test_dead_letters_that_are_refused_are_reported(tmp_path: Path) -> None:
+    async def play(it: Scene, sinks: ScriptedSinks) -> None:
+        sinks.stored = {A: 13}
+        sinks.bad = {13}
+        a = await it.hold(A, 13)
+        it.handle(A, 13, 14)
+        with pytest.raises(MovedOnError):
+            await it.rows.commit(a, 14)
+        a = await it.hold(A, 13)
+        sinks.refuses_dead_letters = True
+        message = StoredMessage(*A, 13, b"body", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
+        it.rows.bury(a, DeadLetter(message, 14, "refused"))
+        with pytest.raises(MovedOnError):
+            await it.rows.commit(a, 14)
+        assert it.link.reports == [(A, 13, "dead letters are refused: it is bad")]
 
     play_with_positions(tmp_path, play)
 

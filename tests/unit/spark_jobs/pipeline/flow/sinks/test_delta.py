@@ -49,7 +49,7 @@ def test_rows_and_positions_are_one_commit_of_the_table(path: str) -> None:
     writer.write(deliver((A, None, 2), (B, None, 7)), rows(0, 1))
     writer.write(deliver((A, 2, 3)), rows(2))
     assert (list_numbers(path), read(writer, A), read(writer, B)) == ([0, 1, 2], 3, 7)
-    assert DeltaTable(path).version() == 1
+    assert DeltaTable(path).version() == 2, "the table, and two commits"
 
 
 def test_a_range_without_rows_moves_the_position_of_a_table_that_is_there(path: str) -> None:
@@ -67,6 +67,28 @@ def test_a_task_that_was_given_up_writes_nothing(path: str, begin: int | None) -
     with pytest.raises(MovedOnError):
         open_writer(path).write(deliver((A, begin, 6)), rows(5))
     assert list_numbers(path) == [0, 1]
+
+
+def test_a_task_that_was_frozen_before_the_table_was_there_writes_nothing(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = open_writer(path)
+    create = frozen._create
+
+    def create_later(schema: pa.Schema) -> Any:
+        open_writer(path).write(deliver((A, None, 10)), rows(*range(10)))
+        return create(schema)
+
+    monkeypatch.setattr(frozen, "_create", create_later)
+    with pytest.raises(MovedOnError):
+        frozen.write(deliver((A, None, 5)), rows(*range(5)))
+    assert (list_numbers(path), read(frozen, A)) == (list(range(10)), 10)
+
+
+def test_calls_whose_columns_have_different_types_are_refused_together(path: str) -> None:
+    mixed = [pa.RecordBatch.from_pydict({"n": [1]}), pa.RecordBatch.from_pydict({"n": ["x"]})]
+    with pytest.raises(RowsRefusedError):
+        open_writer(path).write(deliver((A, None, 5)), mixed)
 
 
 def test_of_many_tasks_at_one_position_one_writes(path: str) -> None:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
-from spark_jobs.pipeline.flow.sinks.files import FileFormat
+from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, RowsRefusedError
 
 
 def batch(*numbers: int) -> pa.RecordBatch:
@@ -38,3 +41,11 @@ def test_a_folder_of_an_attempt_that_failed_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "made/part-0.csv.half").touch()
     FileFormat("csv").write(tmp_path / "made", [batch(1)])
     assert sorted(each.name for each in (tmp_path / "made").iterdir()) == ["_SUCCESS", "part-0.csv"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_rows_that_cannot_be_joined_are_refused(tmp_path: Path, form: str) -> None:
+    sink = FileSink(SinkFolders(str(tmp_path), "q"), FileFormat(form))
+    mixed = [batch(1), pa.RecordBatch.from_pydict({"number": ["x"]})]
+    with pytest.raises(RowsRefusedError, match=form):
+        sink.write(Delivery("session", 1, []), mixed)
