@@ -22,6 +22,7 @@ from follower.positions import Step
 from follower.work import Work
 from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
+from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
@@ -109,7 +110,10 @@ class Stage:
                 server.publish(JobAssignment(1, ("a",), {QUEUE: "a"}), {"a": executor})
                 try:
                     asyncio.run(self.run_task(server, executor))
-                except (DiedError, ConnectionError):
+                except DiedError:
+                    pass  # the next task takes over
+                except ConnectionError:
+                    wait_for(server._failed.done, bool)
                     server.check()
                 else:
                     return
