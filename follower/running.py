@@ -198,7 +198,11 @@ class Running:
 
     async def _locate(self, work: Work, brokers: Serves) -> None:
         queue, life = work.queue, work.life
-        begin = await self._persist(work, "locate", lambda: self._find_begin(work, brokers))
+        try:
+            begin = await self._persist(work, "locate", lambda: self._find_begin(work, brokers))
+        except MovedOnError as error:
+            await self._begin_anew(work, error)
+            return
         log.debug("%s: read from offset %d on", queue, begin)
         self._step(lambda now: self._core.note_begin(queue, life, begin, now))
 

@@ -369,6 +369,41 @@ def test_a_queue_is_read_from_the_stored_position_also_after_somebody_else_has_m
     asyncio.run(story())
 
 
+class Moving(Brokers):
+    """Brokers that say once that a position has moved, as a store of positions may."""
+
+    def __init__(self, at: str) -> None:
+        super().__init__()
+        self.at = at
+
+    def move_once(self, what: str) -> None:
+        if self.at == what:
+            self.at = ""
+            raise MovedOnError("somebody else has moved it")
+
+    async def locate(self, work: Work) -> int:
+        self.move_once("locate")
+        return await super().locate(work)
+
+    async def commit(self, work: Work, offset: int) -> None:
+        self.move_once("commit")
+        await super().commit(work, offset)
+
+
+@pytest.mark.parametrize(("at", "twice"), [("locate", []), ("commit", [0, 1, 2, 3, 4])])
+def test_a_queue_begins_anew_if_its_position_has_moved(at: str, twice: list[int]) -> None:
+    async def story() -> None:
+        scene = Scene()
+        scene.brokers = Moving(at)
+        scene.coordinator.publish(FIRST)
+        async with scene.begun():
+            await until(lambda: scene.brokers.commits[FIRST][-1:] == [5])
+            assert scene.handled[FIRST] == [*twice, 0, 1, 2, 3, 4]
+        assert scene.value("sessions_total") == 1
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("what", ["locate", "pull"])
 def test_a_broker_that_is_away_is_counted_and_named_until_it_works_again(
     what: str, caplog: pytest.LogCaptureFixture

@@ -186,6 +186,15 @@ def test_a_commit_that_comes_again_while_it_is_written_waits_for_the_journal(
     assert len(scene.journal.entries) == 1
 
 
+def test_a_second_commit_before_the_first_is_answered_is_refused(scene: Scene) -> None:
+    task = scene.begin()
+    scene.journal.gate.clear()
+    task.send_commit(1, (A, 10, 15))
+    assert task.commit(2, (A, 15, 16)) == wire.Settled(2, is_accepted=False)
+    scene.journal.gate.set()
+    assert task.hear() == wire.Settled(1, is_accepted=True)
+
+
 def test_what_an_older_connection_still_says_is_not_heard(scene: Scene) -> None:
     older = scene.begin()
     peer = scene.server._peers["a"]
