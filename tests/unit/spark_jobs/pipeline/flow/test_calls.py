@@ -93,6 +93,8 @@ def test_calls_that_do_not_return_hold_up_no_others_and_are_found_once(
         assert made.find_endless() == []
         done.set()
         assert [each.result() for each in waiting] == [[ROWS]] * len(QUEUES)
+    assert made.call(QUEUES[0], 6, ROWS) == [ROWS]
+    assert made.find_endless() == [], "a call that has returned is none of them"
 
 
 def test_many_coroutines_wait_at_the_same_time() -> None:
