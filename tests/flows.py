@@ -52,6 +52,38 @@ class FakeJournal:
         return self.files[name].encode()
 
 
+class DiedError(BaseException):
+    """The driver or the task has died. Nothing catches it on the way."""
+
+
+class DyingStage:
+    """A flow whose driver or task dies once, at a given step. The flow's server sees a journal."""
+
+    driver_steps: tuple[str, ...]
+    """Before and after the entry, and further ones of the driver."""
+
+    def __init__(self, kept: FakeJournal, dies_at: str, commit: int) -> None:
+        self.kept = kept
+        self.dies_at = dies_at
+        self.left = commit
+        """How often this step is still passed before somebody dies at it."""
+        self.task: Task
+        """The task that runs."""
+
+    def pass_step(self, step: str) -> None:
+        if step == self.dies_at and self.left:
+            self.left -= 1
+            if self.left == 0:
+                if step in self.driver_steps:  # the connections of a process end with it
+                    self.task.socket.shutdown(socket.SHUT_RDWR)
+                raise DiedError(step)
+
+    def append(self, state: FlowState) -> None:
+        self.pass_step(self.driver_steps[0])
+        self.kept.append(state)
+        self.pass_step(self.driver_steps[1])
+
+
 class Task:
     """A task that says what the test wants."""
 

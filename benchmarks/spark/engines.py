@@ -3,14 +3,13 @@
 import contextlib
 import statistics
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks import peers
 from benchmarks.pull.player import Job
-from benchmarks.spark import pinned, processes
+from benchmarks.spark import metrics, pinned, processes
 from benchmarks.spark.pinned import Load, Pinned
 from contract.kinds.jobs import JobEngine
 from mq_client.blocking import Client
@@ -84,12 +83,9 @@ def start(
 def _wait_until_read(running: Pinned, wanted: int) -> tuple[float, int]:
     """Wait until so many offsets are committed; return the time, and how many there are."""
     until = time.monotonic() + _PATIENCE_SECONDS
-    address = f"http://127.0.0.1:{running.metrics_port}/metrics?name[]={_OFFSETS}"
     while time.monotonic() < until:
-        with urllib.request.urlopen(address) as answer:
-            lines = answer.read().decode().splitlines()
-        found = [int(float(line.split()[1])) for line in lines if line.startswith(_OFFSETS)]
-        if found and found[0] >= wanted:
-            return time.monotonic(), found[0]
+        [found] = metrics.read(running.metrics_port, [_OFFSETS])
+        if found >= wanted:
+            return time.monotonic(), int(found)
         time.sleep(_LOOK_SECONDS)
     raise peers.ProgramFailedError(f"the job has not read {wanted:,} messages in time")

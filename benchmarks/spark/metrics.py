@@ -1,8 +1,9 @@
-"""Read a histogram of a job's metrics often enough to see each observation alone."""
+"""Read a job's metrics, and a histogram often enough to see each observation alone."""
 
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -37,14 +38,17 @@ class Histogram:
         return found
 
     def _read(self) -> tuple[int, float]:
-        """Request only this histogram, because other metrics query brokers or are long."""
-        names = [f"{self.name}_{end}" for end in ("count", "sum")]
-        query = urllib.parse.urlencode({"name[]": names}, doseq=True)
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics?{query}") as answer:
-                families = text_string_to_metric_families(answer.read().decode())
-        except OSError as error:
-            raise peers.ProgramFailedError(f"the job does not show its metrics: {error}") from error
-        values = {sample.name: sample.value for family in families for sample in family.samples}
-        count, total = (values[name] for name in names)
+        count, total = read(self.port, [f"{self.name}_count", f"{self.name}_sum"])
         return int(count), total
+
+
+def read(port: int, names: Sequence[str]) -> list[float]:
+    """Request only these metrics without labels, because others query brokers or are long."""
+    query = urllib.parse.urlencode({"name[]": names}, doseq=True)
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics?{query}") as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+    except OSError as error:
+        raise peers.ProgramFailedError(f"the job does not show its metrics: {error}") from error
+    values = {sample.name: sample.value for family in families for sample in family.samples}
+    return [values[name] for name in names]

@@ -6,7 +6,6 @@ queue are numbers. In PostgreSQL multiples of five are dead letters.
 """
 
 import asyncio
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -37,7 +36,7 @@ from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, Written
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.task_rows import TaskRows
-from tests.flows import SECRET, FakeJournal, Task
+from tests.flows import SECRET, DiedError, DyingStage, FakeJournal, Task
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 MESSAGES, IN_COMMIT = 20, 5
@@ -49,10 +48,6 @@ TASK_STEPS = ("before it writes", "before it commits", "before it hears the answ
 IN_TRANSACTION = "while it writes"
 COMMITS = (1, 2, MESSAGES // IN_COMMIT)
 """The first commit, one in the middle, and the last."""
-
-
-class DiedError(BaseException):
-    """The driver or the task has died. Nothing catches it on the way."""
 
 
 def list_numbers(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
@@ -67,31 +62,16 @@ def divide_by_five(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch
         yield pa.RecordBatch.from_pydict({"number": numbers, "_error": errors})
 
 
-class Stage:
+class Stage(DyingStage):
     """One flow, whose driver or task dies once at a given step."""
 
+    driver_steps = DRIVER_STEPS
+
     def __init__(self, sinks: FlowSinks, function: Function, dies_at: str, commit: int) -> None:
+        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
+        super().__init__(FakeJournal([state]), dies_at, commit)
         self.sinks = sinks
         self.function = function
-        self.dies_at = dies_at
-        self.left = commit
-        """How often this step is still passed before somebody dies at it."""
-        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
-        self.kept = FakeJournal([state])
-        self.task: Task
-
-    def pass_step(self, step: str) -> None:
-        if step == self.dies_at and self.left:
-            self.left -= 1
-            if self.left == 0:
-                if step in DRIVER_STEPS:  # the connections of a process end with it
-                    self.task.socket.shutdown(socket.SHUT_RDWR)
-                raise DiedError(step)
-
-    def append(self, state: FlowState) -> None:
-        self.pass_step(DRIVER_STEPS[0])
-        self.kept.append(state)
-        self.pass_step(DRIVER_STEPS[1])
 
     @property
     def end(self) -> int:

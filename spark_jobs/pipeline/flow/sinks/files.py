@@ -13,7 +13,7 @@ import pyarrow.parquet
 from spark_jobs.pipeline.flow.rows import join_neighbours, make_table
 from spark_jobs.pipeline.flow.sinks import json_lines
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
-from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition, RowsRefusedError
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, JournaledSink, RowsRefusedError
 
 SUCCESS = "_SUCCESS"
 """The empty file with which Spark too marks a complete folder."""
@@ -37,25 +37,11 @@ class FileFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class FileSink:
-    """Both sides of the sink: nothing of it stays open."""
+class FileSink(JournaledSink):
+    """Both sides of the sink."""
 
     folders: SinkFolders
     format: FileFormat
-
-    @property
-    def has_positions(self) -> bool:
-        """The journal has them."""
-        return False
-
-    @property
-    def positions(self) -> ReadPosition | None:
-        """The journal has them."""
-        return None
-
-    def open(self) -> "FileSink":
-        """Begin to write, in a task."""
-        return self
 
     def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
         """Write the hidden folder of a commit, and return it; empty if there are no rows."""
@@ -67,9 +53,6 @@ class FileSink:
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise RowsRefusedError(f"{self.format.name}: {error}") from error
         return str(folder)
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def _sync(path: Path) -> None:

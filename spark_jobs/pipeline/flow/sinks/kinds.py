@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import pyarrow as pa
 
@@ -70,6 +70,29 @@ class FlowSink(Protocol):
 
     def open(self) -> SinkWriter:
         """Begin to write, in a task."""
+
+
+class JournaledSink:
+    """Both sides of a sink of which nothing stays open, and whose positions are in the journal."""
+
+    __slots__ = ()
+
+    @property
+    def has_positions(self) -> bool:
+        """The journal has them."""
+        return False
+
+    @property
+    def positions(self) -> ReadPosition | None:
+        """The journal has them."""
+        return None
+
+    def open(self) -> Self:
+        """Begin to write, in a task."""
+        return self
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class SinkWriters(Protocol):

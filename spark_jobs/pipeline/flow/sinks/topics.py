@@ -9,14 +9,14 @@ from mq_client.errors import UsageError
 from spark_jobs import sink
 from spark_jobs.options import Sending
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
-from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition, RowsRefusedError
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, JournaledSink, RowsRefusedError
 
 FORMAT = "rocketmq"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSink:
-    """Both sides of the sink: clients are shared within a process."""
+class TopicSink(JournaledSink):
+    """Both sides of the sink. The tasks of a process share a client, which stays open."""
 
     sending: Sending
 
@@ -25,20 +25,6 @@ class TopicSink:
         """It writes no files."""
         return None
 
-    @property
-    def has_positions(self) -> bool:
-        """The journal has them."""
-        return False
-
-    @property
-    def positions(self) -> ReadPosition | None:
-        """The journal has them."""
-        return None
-
-    def open(self) -> "TopicSink":
-        """Begin to write, in a task."""
-        return self
-
     def write(self, _: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
         """Send each row, and wait until the brokers have stored it."""
         try:
@@ -46,6 +32,3 @@ class TopicSink:
         except UsageError as error:
             raise RowsRefusedError(str(error)) from error
         return ""
-
-    def close(self) -> None:
-        """Keep the client: the next task of this process may need it."""

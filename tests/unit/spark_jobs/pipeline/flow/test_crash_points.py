@@ -5,7 +5,6 @@ The messages of the only queue are numbers. Multiples of five are dead letters.
 """
 
 import json
-import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import HIDDEN, SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, Written
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
-from tests.flows import SECRET, FakeJournal, Task
+from tests.flows import SECRET, DiedError, DyingStage, FakeJournal, Task
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 MESSAGES, IN_COMMIT = 20, 5
@@ -42,39 +41,20 @@ TASK_STEPS = (
 )  # fmt: skip
 
 
-class DiedError(Exception):
-    """The driver or the task has died."""
-
-
-class Stage:
+class Stage(DyingStage):
     """One flow: its files, its journal, and drivers and tasks that die once at a given step."""
 
-    def __init__(self, folder: Path, dies_at: str, commit: int) -> None:
-        self.folder = folder
-        self.dies_at = dies_at
-        self.left = commit
-        """How often this step is still passed before somebody dies at it."""
-        self.journal = self
-        self.kept = FakeJournal(
-            [FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))]
-        )
-        self.moves = 0
-        self.task: Task
-        """The task that runs."""
+    driver_steps = DRIVER_STEPS
 
-    def pass_step(self, step: str) -> None:
-        if step == self.dies_at and self.left:
-            self.left -= 1
-            if self.left == 0:
-                if step in DRIVER_STEPS:  # the connections of a process end with it
-                    self.task.socket.shutdown(socket.SHUT_RDWR)
-                raise DiedError(step)
+    def __init__(self, folder: Path, dies_at: str, commit: int) -> None:
+        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
+        super().__init__(FakeJournal([state]), dies_at, commit)
+        self.folder = folder
+        self.moves = 0
 
     def append(self, state: FlowState) -> None:
-        self.pass_step(DRIVER_STEPS[0])
-        self.kept.append(state)
         self.moves = 0
-        self.pass_step(DRIVER_STEPS[1])
+        super().append(state)
 
     def move(self, name: str, folder: str) -> None:
         self.kept.move(name, folder)
