@@ -32,9 +32,10 @@ class JobSink(_Part, frozen=True):
 
 
 class JobTransform(_Part, frozen=True):
-    """What happens to rows: an SQL query over `messages`, or a Python file with `transform(df)`."""
+    """What happens to rows: a query over `messages`, of Spark or DuckDB, or a function."""
 
     sql: str | None = None
+    duckdb: str | None = None
     file: str | None = None
 
 

@@ -102,7 +102,10 @@ REFUSED: list[tuple[CrdKind, Spec, str]] = [
     ),
     (CONSUMER_GROUP, of_job(checkpoint={}), "set either persistentVolumeClaim or url"),
     (CONSUMER_GROUP, of_job(sink={"path": "/rows"}), "set either format or configMapRef"),
-    (CONSUMER_GROUP, of_job(transform={}), "set either sql or configMapRef"),
+    *(
+        (CONSUMER_GROUP, of_job(transform=each), "set only one of sql, duckdb and configMapRef")
+        for each in ({}, {"sql": "SELECT 1", "duckdb": "SELECT 1"})
+    ),
     (CONSUMER_GROUP, {**TOPICS, "job": {"sink": {"format": "noop"}}}, "checkpoint: Required"),
     (CONSUMER_GROUP, of_job(driver={"memory": "much"}), "driver.memory"),
 ]

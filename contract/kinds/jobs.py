@@ -40,11 +40,16 @@ class Schedule(Part, frozen=True):
 
 class Transform(Part, frozen=True):
     RULES: ClassVar = (
-        Rule("has(self.sql) != has(self.configMapRef)", "set either sql or configMapRef"),
+        Rule(
+            "[has(self.sql), has(self.duckdb), has(self.configMapRef)].exists_one(it, it)",
+            "set only one of sql, duckdb and configMapRef",
+        ),
     )
 
     sql: Annotated[str, Meta(min_length=1, max_length=65536)] | None = None
-    """SQL query over the table messages."""
+    """SQL query over the table messages, for batches."""
+    duckdb: Annotated[str, Meta(min_length=1, max_length=65536)] | None = None
+    """SQL query over the table messages in the dialect of DuckDB, for a flow."""
     config_map_ref: KeyRef | None = None
     """Python file that defines transform(df), or for a flow transform_batches(batches)."""
 
@@ -56,7 +61,7 @@ class Sink(Part, frozen=True):
     )
 
     format: Text | None = None
-    """Format of a Spark data source, rocketmq, or for a flow postgresql or delta."""
+    """Format of a Spark data source, rocketmq, or for a flow postgresql, delta or iceberg."""
     path: Path | None = None
     """Path that files are written to."""
     options: Annotated[dict[str, str], Meta(max_length=128)] = {}

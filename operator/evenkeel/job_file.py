@@ -149,7 +149,9 @@ def _transform(job: Job, places: Places) -> JobTransform:
     if job.transform is None:
         return JobTransform()
     ref = job.transform.config_map_ref
-    return JobTransform(sql=job.transform.sql, file=places.files[ref] if ref else None)
+    given = job.transform
+    file = places.files[ref] if ref else None
+    return JobTransform(sql=given.sql, duckdb=given.duckdb, file=file)
 
 
 def _sink(sink: Sink, places: Places) -> JobSink:

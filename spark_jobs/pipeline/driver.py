@@ -141,7 +141,7 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
         choice = engines.choose(job, reading)
         log.info("engine %s", choice)
         if choice.engine is JobEngine.FLOW:
-            flow = flow_users.read(job)
+            flow = flow_users.read(job, reading)
             with session.open_context(job, session.FLOW_SETTINGS) as context:
                 _stop_on_signals(stop)  # again: Spark has set its own handler
                 return flow_engine.run(context, job, reading, flow, assignments, stop, str(choice))

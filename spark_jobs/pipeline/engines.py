@@ -8,7 +8,10 @@ from mq_client.errors import UsageError
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import users_part
 from spark_jobs.pipeline.flow import users
-from spark_jobs.pipeline.flow.sinks import delta, postgres
+from spark_jobs.pipeline.flow.sinks import choosing, postgres
+
+IN_SPARKS_WAY = ("csv", *choosing.TABLES)
+"""Formats that a flow writes too, but in another way than Spark: the user must want that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +28,14 @@ class EngineChoice:
 
 
 def choose(job: JobFile, reading: Reading) -> EngineChoice:
-    """Choose the engine. A sink that only flows have is refused for batches."""
+    """Choose the engine. A sink or a query that only flows have is refused for batches."""
     choice = _choose(job, reading)
     formats = [each.format for each in (job.sink, job.dead_letter) if each is not None]
-    if choice.engine is JobEngine.BATCH and postgres.FORMAT in formats:
-        raise UsageError(f"format {postgres.FORMAT} is for engine Flow, and the engine is {choice}")
+    if choice.engine is JobEngine.BATCH:
+        for_flows = [f"format {postgres.FORMAT}"] if postgres.FORMAT in formats else []
+        for_flows += ["transform.duckdb"] if job.transform.duckdb else []
+        for each in for_flows:
+            raise UsageError(f"{each} is for engine Flow, and the engine is {choice}")
     return choice
 
 
@@ -43,7 +49,7 @@ def _choose(job: JobFile, reading: Reading) -> EngineChoice:
     if job.mode is Mode.SCHEDULED:
         obstacles.append("a scheduled run that ends although a queue stands still")
     formats = (job.sink.format, job.dead_letter and job.dead_letter.format)
-    obstacles += [f"{each} in Spark's way" for each in ("csv", delta.FORMAT) if each in formats]
+    obstacles += [f"{each} in Spark's way" for each in IN_SPARKS_WAY if each in formats]
     file = job.transform.file
     if file is not None and not users_part.has_function(file, users.FUNCTION):
         obstacles.append(f"transform.file without a function {users.FUNCTION}")

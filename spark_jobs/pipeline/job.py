@@ -23,8 +23,9 @@ def load(path: str | Path) -> JobFile:
             raise UsageError(f"job {path}: {name} needs either format or file")
     _check_paths(path, job)
     job = _add_options(path, job)
-    if job.transform.sql and job.transform.file:
-        raise UsageError(f"job {path}: transform has both sql and file; give only one of them")
+    given = [name for name, each in msgspec.structs.asdict(job.transform).items() if each]
+    if len(given) > 1:
+        raise UsageError(f"job {path}: transform has {' and '.join(given)}; give only one of them")
     if job.kubernetes is None:
         return job
     try:

@@ -1,7 +1,8 @@
 """
-Events that may happen to a group at any time, also several at once.
+Events that may happen to groups at any time, also several at once.
 
-An event does not wait until the group has recovered. Some events last until the next ones come.
+An event affects one group, and does not wait until that has recovered. Some events last until the
+next ones come.
 """
 
 import contextlib
@@ -9,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from sandbox.node.ground import GroundError
-from sandbox.node.shop import BROKERS, OPERATORS, RELEASE, SHOP, TOPICS
+from sandbox.node.shop import BROKERS, OPERATORS, RELEASE, SHOP, TOPICS, ShopGroup
 from tests.e2e.checked import TOPIC, CheckedShop
 
 Event = Callable[[CheckedShop, random.Random], contextlib.AbstractContextManager[None]]
@@ -29,6 +30,10 @@ def at_once(event: Callable[[CheckedShop, random.Random], None]) -> None:
         yield
 
     EVENTS[event.__name__] = contextlib.contextmanager(done)
+
+
+def choose(it: CheckedShop, rng: random.Random) -> ShopGroup:
+    return rng.choice([it.group, it.flow])
 
 
 def running(it: CheckedShop, selector: str, namespace: str = SHOP) -> list[str]:
@@ -54,20 +59,20 @@ def kill(it: CheckedShop, rng: random.Random, selector: str, namespace: str = SH
 
 @at_once
 def kill_an_executor(it: CheckedShop, rng: random.Random) -> None:
-    kill(it, rng, it.group.executor_pods)
+    kill(it, rng, choose(it, rng).executor_pods)
 
 
 @at_once
 def delete_an_executor(it: CheckedShop, rng: random.Random) -> None:
     delete = ("-n", SHOP, "delete", "pod", "--wait=false", "--ignore-not-found")
-    strike(rng, running(it, it.group.executor_pods), lambda pod: it.kubectl(*delete, pod))
+    strike(rng, running(it, choose(it, rng).executor_pods), lambda pod: it.kubectl(*delete, pod))
 
 
 @lasting
 def freeze_an_executor(it: CheckedShop, rng: random.Random) -> Iterator[None]:
     frozen = it.node.faults.freeze
     with contextlib.ExitStack() as struck:
-        pods = running(it, it.group.executor_pods)
+        pods = running(it, choose(it, rng).executor_pods)
         strike(rng, pods, lambda pod: struck.enter_context(frozen(SHOP, pod)))
         yield
 
@@ -76,14 +81,14 @@ def freeze_an_executor(it: CheckedShop, rng: random.Random) -> Iterator[None]:
 def cut_an_executor_off(it: CheckedShop, rng: random.Random) -> Iterator[None]:
     cut_off = it.node.faults.cut_off
     with contextlib.ExitStack() as struck:
-        pods = running(it, it.group.executor_pods)
+        pods = running(it, choose(it, rng).executor_pods)
         strike(rng, pods, lambda pod: struck.enter_context(cut_off(SHOP, pod)))
         yield
 
 
 @at_once
 def kill_the_driver(it: CheckedShop, rng: random.Random) -> None:
-    kill(it, rng, it.group.driver_pods)
+    kill(it, rng, choose(it, rng).driver_pods)
 
 
 @at_once
@@ -103,7 +108,7 @@ def kill_a_broker(it: CheckedShop, rng: random.Random) -> None:
 
 @at_once
 def scale(it: CheckedShop, rng: random.Random) -> None:
-    it.group.scale(rng.randint(1, 3))
+    choose(it, rng).scale(rng.randint(1, 3))
 
 
 @at_once

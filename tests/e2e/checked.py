@@ -9,16 +9,17 @@ from tests.e2e.checked_members import CheckedMembers
 from tests.real.numbers import Numbers, arrived
 
 MANIFESTS = Path(__file__).with_name("manifests")
-GROUP, TOPIC = "billing", "orders"
+GROUP, FLOW, TOPIC = "billing", "flow", "orders"
 
 
 class CheckedShop(Shop):
-    """A shop with a group whose job reads one topic, and a group whose members read another."""
+    """A shop with groups whose jobs read one topic, and a group whose members read another."""
 
     def __init__(self, node: SandboxNode, folder: Path) -> None:
         """Install nothing yet."""
         super().__init__(node, folder)
         self.group = ShopGroup(self, GROUP)
+        self.flow = ShopGroup(self, FLOW)
         self.members = CheckedMembers(self)
         self._numbers: Numbers | None = None
 
@@ -38,15 +39,21 @@ class CheckedShop(Shop):
 
     def check(self) -> Document:
         """Check that each queue has one owner, which reads it; no message is lost or doubled."""
-        status = wait_patiently(self.group.wait_until_settled, self._is_owned_once)
-        assert self._is_owned_once(status), (status, self._queues())
+        status = self._check_owners(self.group)
         before = self._wait_for_a_batch()
         self.check_numbers(GROUP)
         report = self.group.report()
         assert report["misplacedTasks"] == before["misplacedTasks"], (
             "tasks run on the owners of their queues", before, report
         )  # fmt: skip
-        assert sum(report["rows"].values()) == report["offsets"], "each offset read gave a row"
+        _check_rows(report)
+        return status
+
+    def check_flow(self, since: int = 0) -> Document:
+        """Check the same for the job that is a flow, and messages from the number `since` on."""
+        status = self._check_owners(self.flow)
+        self.check_numbers(FLOW, since)
+        _check_rows(self.flow.report())
         return status
 
     @property
@@ -66,6 +73,11 @@ class CheckedShop(Shop):
         doubled = {number for number, count in found.items() if count > 1}
         assert (len(lost), len(doubled)) == (0, 0), f"lost {sorted(lost)[:9]}, doubled {doubled}"
 
+    def _check_owners(self, group: ShopGroup) -> Document:
+        status = wait_patiently(group.wait_until_settled, self._is_owned_once)
+        assert self._is_owned_once(status), (status, self._queues())
+        return status
+
     def _wait_for_a_batch(self) -> Document:
         """Wait for the end of the batch under way: it may count tasks of a lost executor."""
         batch = self.group.report()["batch"]
@@ -79,3 +91,7 @@ class CheckedShop(Shop):
         return sorted(
             (each["broker"], number) for each in brokers for number in range(each["readQueues"])
         )
+
+
+def _check_rows(report: Document) -> None:
+    assert sum(report["rows"].values()) == report["offsets"], "each offset read gave a row"

@@ -14,12 +14,11 @@ from sandbox.node.shop import (
     RELEASE,
     SHOP,
     TOPICS,
-    ShopGroup,
     wait_patiently,
 )
 from sandbox.statuses import Document, count_loads, count_moves, find_owners
 from tests.e2e import leading
-from tests.e2e.checked import GROUP, TOPIC, CheckedShop
+from tests.e2e.checked import FLOW, GROUP, TOPIC, CheckedShop
 from tests.e2e.steps import Do, Step, Steps
 
 QUICK_LEASE = 'lease={"duration": 5, "deadline": 3, "period": 1}'
@@ -179,21 +178,16 @@ def suspend(it: CheckedShop) -> None:
 def flow(it: CheckedShop) -> None:
     since = it.sent  # earlier messages may be in a queue that was closed
     it.apply_file("flow.yaml")
-    group = ShopGroup(it, "flow")
-    group.wait_until_settled()
-    it.check_numbers("flow", since)
-    slot, pod = min(group.find_executors().items())
+    it.check_flow(since)
+    slot, pod = min(it.flow.find_executors().items())
     it.node.faults.kill(SHOP, pod)
-    group.wait_until_replaced(slot, pod)
-    it.check_numbers("flow", since)
-    driver = group.report()["driver"]
-    it.node.faults.kill(SHOP, group.driver)
-    group.wait_for_another_driver(driver)
-    group.wait_until_settled()
-    it.check_numbers("flow", since)
-    report = group.report()
-    assert sum(report["rows"].values()) == report["offsets"], "each offset read gave a row"
-    it.kubectl("-n", SHOP, "delete", GROUPS, "flow", PATIENTLY)
+    it.flow.wait_until_replaced(slot, pod)
+    it.check_flow(since)
+    driver = it.flow.report()["driver"]
+    it.node.faults.kill(SHOP, it.flow.driver)
+    it.flow.wait_for_another_driver(driver)
+    it.check_flow(since)
+    it.kubectl("-n", SHOP, "delete", GROUPS, FLOW, PATIENTLY)
 
 
 @step("`suspend: false`", "the job continues where it stopped; no queue moves")

@@ -1,4 +1,4 @@
-"""Random events for a group on a real node. `--seed N` repeats the events, not their timing."""
+"""Random events for groups of both engines. `--seed N` repeats the events, not their timing."""
 
 import contextlib
 import random
@@ -29,6 +29,8 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
     tell(f"seed {seed}")
     for begin in (job_story.install, job_story.rocketmq, job_story.begin):
         begin(shop)
+    shop.apply_file("flow.yaml")
+    shop.check_flow()
     tell("all is there")
     for number in range(1, COUNT + 1):
         with contextlib.ExitStack() as lasting:
@@ -39,5 +41,5 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
                 lasting.enter_context(EVENTS[name](shop, own))
             time.sleep(rng.uniform(1.0, MOST_PAUSE_SECONDS))  # events come at random times
         if number % CHECKED_EACH == 0:
-            status = shop.check()
-            tell(f"lost 0, duplicated 0, epoch {status['epoch']}, {status['queues']} queues")
+            for status in (shop.check(), shop.check_flow()):
+                tell(f"lost 0, duplicated 0, epoch {status['epoch']}, {status['queues']} queues")

@@ -43,7 +43,7 @@ def more(
 def test_it_has_the_libraries_and_packages_that_were_added(more: Box) -> None:
     packages = next((more.root / "opt/evenkeel/venv/lib").glob("python3*/site-packages"))
     assert (packages / "pyspark/jars/postgresql-42.7.8.jar").exists()
-    more.tell("python", "-c", "import deltalake")
+    more.tell("python", "-c", "import deltalake, duckdb, pyiceberg.catalog")
 
 
 def test_it_runs_as_ours_does(more: Box, spark: Box) -> None:

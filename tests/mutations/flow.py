@@ -5,7 +5,9 @@ NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow"]
 COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/flow/serving.py"
 ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task_rows.py"
 LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/sinks/folders.py"
-CALLS, DELTA = "spark_jobs/pipeline/flow/calls.py", "spark_jobs/pipeline/flow/sinks/delta.py"
+CALLS, TABLES = "spark_jobs/pipeline/flow/calls.py", "spark_jobs/pipeline/flow/sinks/tables.py"
+DELTA = "spark_jobs/pipeline/flow/sinks/delta.py"
+ICEBERG = "spark_jobs/pipeline/flow/sinks/iceberg.py"
 SEPARATE, CHOOSING = (
     "spark_jobs/pipeline/flow/sinks/separate.py",
     "spark_jobs/pipeline/flow/sinks/choosing.py",
@@ -117,9 +119,10 @@ MUTATIONS = [
         "            pass\n",
     ),
     (TASK, "except (MovedOnError, CommitRefusedError) as error:", "except MovedOnError as error:"),
-    (DELTA, "            table = self._create(added.schema)\n", "            pass\n"),
-    (DELTA, "            if found != step.begin:\n", "            if False:\n"),
-    (DELTA, "            self._check(self._find_table(), steps)\n", "            pass\n"),
+    (TABLES, "            table = self._store.create(added.schema)\n", "            pass\n"),
+    (TABLES, "            if found != step.begin:\n", "            if False:\n"),
+    (DELTA, "            if _INVALID not in str(error):\n", "            if True:\n"),
+    (ICEBERG, 'RETRIES: "0"', '"other": "0"'),
     (TASK, "        return not self._is_careful(queue, held.committed)\n", "        return True\n"),
     (TASK, "                held.take_back()\n", "                pass\n"),
     (TASK, "            if not self._is_failing:\n", "            if True:\n"),

@@ -14,7 +14,6 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from contract.following import GroupSource, Terms
 from follower.positions import Step
@@ -31,12 +30,13 @@ from spark_jobs.pipeline.flow.calls import Function, UsersCalls
 from spark_jobs.pipeline.flow.journal import FlowState
 from spark_jobs.pipeline.flow.serving import FlowServer
 from spark_jobs.pipeline.flow.sinks import postgres as sink
-from spark_jobs.pipeline.flow.sinks.delta import DeltaSink
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, Written
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
+from spark_jobs.pipeline.flow.sinks.tables import TableSink
 from spark_jobs.pipeline.flow.task_rows import TaskRows
 from tests.flows import SECRET, DiedError, DyingStage, FakeJournal, Task
+from tests.tables import LAKE_TABLES, LakeTable
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 MESSAGES, IN_COMMIT = 20, 5
@@ -223,11 +223,12 @@ def test_postgresql_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
 
 @pytest.mark.parametrize("commit", COMMITS)
 @pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS])
-def test_a_delta_table_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
-    tmp_path: Path, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = str(tmp_path / "rows")
-    sinks = SeparateSinks(DeltaSink(path, {}, has_positions=True))
+@pytest.mark.parametrize("make_table", LAKE_TABLES.values(), ids=LAKE_TABLES)
+def test_a_lake_table_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
+    tmp_path: Path, make_table: Callable[[Path], LakeTable], step: str, commit: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    lake = make_table(tmp_path)
+    sinks = SeparateSinks(TableSink(lake.place, has_positions=True))
     play(Stage(sinks, list_numbers, step, commit), monkeypatch)
-    found = DeltaTable(path).to_pyarrow_table()["number"].to_pylist()
-    assert Counter(found) == Counter(range(MESSAGES))
+    assert Counter(lake.read()["number"].to_pylist()) == Counter(range(MESSAGES))

@@ -3,10 +3,12 @@
 import re
 from dataclasses import dataclass
 
-from contract.job_file import JobFile
+from contract.job_file import JobFile, JobTransform
 from mq_client.errors import UsageError
+from spark_jobs.options import Reading
 from spark_jobs.pipeline import users_part
 from spark_jobs.pipeline.flow.calls import Function
+from spark_jobs.pipeline.flow.duckdb_query import DuckDbQuery
 from spark_jobs.pipeline.flow.sinks import choosing
 from spark_jobs.pipeline.flow.sinks.choosing import OpenSinks
 
@@ -32,14 +34,21 @@ def list_obstacles(job: JobFile) -> list[str]:
     return found
 
 
-def read(job: JobFile) -> FlowPart:
-    """Load the user's function, and check that a flow can do what the job wants."""
+def read(job: JobFile, reading: Reading) -> FlowPart:
+    """Load the user's function or query, and check that a flow can do what the job wants."""
     if obstacles := list_obstacles(job):
         raise UsageError(
             f"engine Flow cannot do this yet: {'; '.join(obstacles)}. Set engine to Batch, or "
             "leave it out"
         )
-    function = None
-    if job.transform.file is not None:
-        function = users_part.load_function(job.transform.file, FUNCTION)
-    return FlowPart(function, choosing.read(job))
+    return FlowPart(_read_function(job.transform, reading), choosing.read(job))
+
+
+def _read_function(chosen: JobTransform, reading: Reading) -> Function | None:
+    if chosen.file is not None:
+        return users_part.load_function(chosen.file, FUNCTION)
+    if chosen.duckdb is not None:
+        query = DuckDbQuery(chosen.duckdb)
+        query.check(include_properties=reading.include_properties)
+        return query
+    return None

@@ -1,24 +1,39 @@
 """Makes the sinks of a job, or says why a flow does not have them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from contract.job_file import JobFile, JobSink
 from mq_client.errors import UsageError
 from spark_jobs import options
 from spark_jobs.pipeline import users_part
-from spark_jobs.pipeline.flow.sinks import delta, files, functions, postgres, topics
-from spark_jobs.pipeline.flow.sinks.delta import DeltaSink
+from spark_jobs.pipeline.flow.sinks import (
+    delta,
+    files,
+    functions,
+    iceberg,
+    postgres,
+    tables,
+    topics,
+)
+from spark_jobs.pipeline.flow.sinks.delta import DeltaPlace
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders, find_local
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
+from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from spark_jobs.pipeline.flow.sinks.kinds import FlowSink, FlowSinks
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
+from spark_jobs.pipeline.flow.sinks.tables import TablePlace, TableSink
 from spark_jobs.pipeline.flow.sinks.topics import TopicSink
 
 OpenSinks = Callable[[str], FlowSinks]
 """Makes the sinks for a journal with this id."""
-FORMATS = sorted([*files.FORMATS, delta.FORMAT, postgres.FORMAT, topics.FORMAT])
+TABLES: dict[str, tuple[Callable[[str, Mapping[str, str]], TablePlace], str]] = {
+    delta.FORMAT: (DeltaPlace, delta.PACKAGE),
+    iceberg.FORMAT: (IcebergPlace, iceberg.PACKAGE),
+}
+"""By format: what makes the place of a table, and the Python package that it needs."""
+FORMATS = sorted([*files.FORMATS, *TABLES, postgres.FORMAT, topics.FORMAT])
 
 
 def list_obstacles(job: JobFile) -> Iterator[str]:
@@ -40,9 +55,11 @@ def _list_sink_obstacles(field: str, sink: JobSink) -> Iterator[str]:
             yield f"{field}.file without a function {functions.NAME}"
     elif sink.format in files.FORMATS:
         yield from _list_file_obstacles(field, sink)
-    elif sink.format == delta.FORMAT:
+    elif sink.format in TABLES:
         if sink.path is None:
             yield f"{field} without a path"
+        elif sink.format == iceberg.FORMAT and not iceberg.NAME.fullmatch(sink.path):
+            yield f"{field}.path {sink.path}, other than CATALOG.NAMESPACE.TABLE"
     elif sink.format not in FORMATS:
         yield f"{field}.format {sink.format}, other than {', '.join(FORMATS)}"
     elif sink.path is not None:
@@ -83,9 +100,10 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str], FlowSink]:
         return lambda _: topic
     assert sink.path is not None, "checked by `list_obstacles`"
     assert sink.format is not None
-    if sink.format == delta.FORMAT:
-        delta.check_installed()
-        table = DeltaSink(sink.path, sink.options, has_positions=field == "sink")
+    if sink.format in TABLES:
+        make_place, package = TABLES[sink.format]
+        tables.check_installed(sink.format, package)
+        table = TableSink(make_place(sink.path, sink.options), has_positions=field == "sink")
         return lambda _: table
     path, form = sink.path, FileFormat(sink.format)
     return lambda query: FileSink(SinkFolders(path, query), form)
@@ -103,7 +121,7 @@ def _check_positions(sink: FlowSink, dead: FlowSink) -> None:
     if sink.has_positions and dead.folders is not None:
         raise UsageError(
             "deadLetter.path: files of dead letters could be lost, because the sink keeps "
-            "positions. Use a deadLetter with format delta or with a file"
+            "positions. Use a deadLetter with the format of a table or with a file"
         )
 
 

@@ -322,7 +322,7 @@ def test_a_broken_assignment_is_an_error_that_names_the_file(
         ({"mode": "Often"}, r"Invalid enum value 'Often' - at `\$\.mode`"),
         ({"sink": {}}, "sink needs either format or file"),
         ({"deadLetter": {"format": "json", "file": "f.py"}}, "deadLetter needs either"),
-        ({"transform": {"sql": "x", "file": "f.py"}}, "both sql and file"),
+        ({"transform": {"sql": "x", "file": "f.py"}}, "sql and file"),
         ({"name": ""}, "length >= 1"),
         ({"executors": 0}, r"`int` >= 1 - at `\$\.executors`"),
         ({"triggerSeconds": -1}, "`float` >= 0"),

@@ -35,12 +35,13 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
         (
             {"mode": "Scheduled", "sink": {"format": "orc"}},
-            "sink.format orc, other than csv, delta, json, parquet, postgresql, rocketmq; "
+            "sink.format orc, other than csv, delta, iceberg, json, parquet, postgresql, rocketmq; "
             "a scheduled run that ends although a queue stands still",
         ),
         ({"sink": {"format": "csv", "path": "/rows"}}, "csv in Spark's way"),
         ({"deadLetter": {"format": "csv", "path": "/bad"}}, "csv in Spark's way"),
         ({"sink": {"format": "delta", "path": "/rows"}}, "delta in Spark's way"),
+        ({"sink": {"format": "iceberg", "path": "lake.shop.orders"}}, "iceberg in Spark's way"),
     ],
 )
 def test_what_a_flow_cannot_do_runs_with_batches_and_is_named(
@@ -60,6 +61,13 @@ def test_postgresql_needs_a_flow(changed: dict[str, Any], reason: str) -> None:
     assert choose(sink=sink).engine is JobEngine.FLOW
     with pytest.raises(UsageError, match=f"format postgresql is for engine Flow, .*Batch{reason}"):
         choose(sink=sink, **changed)
+
+
+def test_a_query_of_duckdb_needs_a_flow() -> None:
+    duckdb = {"duckdb": "SELECT body FROM messages"}
+    assert choose(transform=duckdb).engine is JobEngine.FLOW
+    with pytest.raises(UsageError, match=r"transform\.duckdb is for engine Flow, .*Batch"):
+        choose(transform=duckdb, engine="Batch")
 
 
 @pytest.mark.parametrize("option", ["maxMessagesPerBatch", "maxBytesPerBatch"])

@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 
 from mq_client.errors import UsageError
+from spark_jobs import options
 from spark_jobs.pipeline.flow import users
+from spark_jobs.pipeline.flow.duckdb_query import DuckDbQuery
 from spark_jobs.pipeline.flow.sinks.kinds import Written
 from spark_jobs.pipeline.users_part import UsersPartError
 from tests.pinned_jobs import make_job_file
+
+READING = options.parse_reading({"nameServers": "n:1", "topics": "orders"}, is_stream=True)
 
 
 @pytest.mark.parametrize(
@@ -30,11 +34,11 @@ from tests.pinned_jobs import make_job_file
 )
 def test_what_a_flow_cannot_do_is_named_with_what_can(changed: dict[str, Any], named: str) -> None:
     with pytest.raises(UsageError, match=f"{named}.*Set engine to Batch"):
-        users.read(make_job_file(**changed))
+        users.read(make_job_file(**changed), READING)
 
 
 def test_a_job_without_a_function_writes_the_rows_as_they_are() -> None:
-    found = users.read(make_job_file(spark={"spark.master": "local-cluster[2,1,1024]"}))
+    found = users.read(make_job_file(spark={"spark.master": "local-cluster[2,1,1024]"}), READING)
     assert found.function is None
     [move] = found.open_sinks("q").plan_moves(Written("made"), 3)
     assert move.place == "/rows/query=q/batch=3"
@@ -44,4 +48,11 @@ def test_a_file_for_batches_has_no_function_for_a_flow(tmp_path: Path) -> None:
     file = tmp_path / "users.py"
     file.write_text("def transform(df):\n    return df\n")
     with pytest.raises(UsersPartError, match="there is no function transform_batches"):
-        users.read(make_job_file(transform={"file": str(file)}))
+        users.read(make_job_file(transform={"file": str(file)}), READING)
+
+
+def test_a_query_of_duckdb_is_the_function_and_is_checked() -> None:
+    found = users.read(make_job_file(transform={"duckdb": "SELECT body FROM messages"}), READING)
+    assert found.function == DuckDbQuery("SELECT body FROM messages")
+    with pytest.raises(UsageError, match=r"transform\.duckdb"):
+        users.read(make_job_file(transform={"duckdb": "SELECT nothing FROM messages"}), READING)

@@ -7,10 +7,12 @@ import pytest
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.flow.sinks import choosing
-from spark_jobs.pipeline.flow.sinks.delta import DeltaSink
+from spark_jobs.pipeline.flow.sinks.delta import DeltaPlace
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
+from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
+from spark_jobs.pipeline.flow.sinks.tables import TablePlace, TableSink
 from spark_jobs.pipeline.flow.sinks.topics import TopicSink
 from tests.pinned_jobs import make_job_file
 
@@ -79,6 +81,11 @@ def test_options_that_are_wrong_are_named(changed: dict[str, Any], named: str) -
         ({"deadLetter": DEAD}, "deadLetter and sink of which only one is postgresql"),
         ({"deadLetter": {"format": "rocketmq"}}, "deadLetter.format rocketmq"),
         ({"sink": {**ROWS, "path": "/rows"}}, "sink.path with format postgresql"),
+        ({"sink": {"format": "delta"}}, "sink without a path"),
+        (
+            {"sink": {"format": "iceberg", "path": "shop.orders"}},
+            "sink.path shop.orders, other than CATALOG.NAMESPACE.TABLE",
+        ),
     ],
 )
 def test_what_a_flow_does_not_have_is_an_obstacle(changed: dict[str, Any], named: str) -> None:
@@ -102,21 +109,25 @@ def test_a_topic_and_a_function_are_sinks_of_their_own(tmp_path: Path) -> None:
     assert isinstance(sinks.dead, FunctionSink)
 
 
-def test_delta_keeps_positions_for_rows_and_not_for_dead_letters(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("format_name", "place", "package"),
+    [
+        ("delta", DeltaPlace("lake.shop.orders", {}), "deltalake"),
+        ("iceberg", IcebergPlace("lake.shop.orders", {}), "pyiceberg"),
+    ],
+)
+def test_a_lake_table_keeps_positions_for_rows_and_not_for_dead_letters(
+    format_name: str, place: TablePlace, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = {name: {"format": "delta", "path": f"/{name}"} for name in ("sink", "deadLetter")}
-    job = make_job_file(**tables)
+    table = {"format": format_name, "path": place.name}
+    job = make_job_file(sink=table, deadLetter=table)
     assert list(choosing.list_obstacles(job)) == []
-    assert choosing.read(job)("q") == SeparateSinks(
-        DeltaSink("/sink", {}, has_positions=True),
-        DeltaSink("/deadLetter", {}, has_positions=False),
-    )
-    mixed = make_job_file(sink=tables["sink"], deadLetter={"format": "json", "path": "/bad"})
+    assert choosing.read(job)("q") == SeparateSinks(TableSink(place, True), TableSink(place, False))
+    mixed = make_job_file(sink=table, deadLetter={"format": "json", "path": "/bad"})
     with pytest.raises(UsageError, match=r"deadLetter\.path: files of dead letters could be lost"):
         choosing.read(mixed)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="needs the Python package deltalake in the image"):
+    with pytest.raises(UsageError, match=f"needs the Python package {package} in the image"):
         choosing.read(job)
 
 

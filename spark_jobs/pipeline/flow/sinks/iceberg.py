@@ -1,0 +1,101 @@
+"""
+Tables of Iceberg, by the library pyiceberg. Positions are properties of the table.
+
+A catalog refuses a commit if the newest snapshot of the table is not the one that the commit is
+based on. Every commit here makes a snapshot, also one without rows. So if another task has moved a
+position meanwhile, the commit is refused. The library would then commit again without a look at
+the positions; `append` switches that off.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.pipeline.flow.sinks.tables import ConflictError
+
+FORMAT, PACKAGE = "iceberg", "pyiceberg"
+RETRIES = "commit.retry.num-retries"
+NAME = re.compile(r"[^.]+(\.[^.]+){2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergPlace:
+    """A table of a catalog."""
+
+    name: str
+    """Catalog, namespace and table, as Spark names them: `lake.shop.orders`."""
+    options: Mapping[str, str] = field(repr=False)
+    """For the catalog, such as type, uri and keys."""
+
+    def open(self) -> "IcebergCatalog":
+        """Begin to use it, in a task."""
+        return IcebergCatalog(self)
+
+
+class IcebergCatalog:
+    """The catalog of a table, as a task uses it."""
+
+    def __init__(self, place: IcebergPlace) -> None:
+        """Ask nothing yet: the catalog may be away."""
+        self._name, _, self._table = place.name.partition(".")
+        self._options = place.options
+        self._opened: Any = None
+
+    def find(self) -> "IcebergVersion | None":
+        """Return the newest version of the table, or None if there is no table."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            return IcebergVersion(self._open().load_table(self._table))
+        except NoSuchTableError:
+            return None
+
+    def create(self, schema: pa.Schema) -> "IcebergVersion":
+        """Create an empty table, unless another task does it now; return its newest version."""
+        return IcebergVersion(self._open().create_table_if_not_exists(self._table, schema))
+
+    def close(self) -> None:
+        """Free the connections."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def _open(self) -> Any:
+        from pyiceberg.catalog import load_catalog
+
+        if self._opened is None:
+            self._opened = load_catalog(self._name, **self._options)
+        return self._opened
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergVersion:
+    """A table as it was at one moment."""
+
+    table: Any
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+        return self.table.schema().as_arrow()
+
+    def find_position(self, name: str) -> int | None:
+        """Find a position by its name."""
+        found = self.table.properties.get(name)
+        return None if found is None else int(found)
+
+    def append(self, rows: pa.Table, moved: Mapping[str, int]) -> None:
+        """Commit rows and positions together. The commit is based on this version."""
+        from pyiceberg.exceptions import CommitFailedException
+
+        metadata = self.table.metadata
+        properties = {**metadata.properties, RETRIES: "0"}  # only here, not in the catalog
+        self.table.metadata = metadata.model_copy(update={"properties": properties})
+        try:
+            with self.table.transaction() as commit:
+                commit.append(rows)
+                commit.set_properties({name: str(offset) for name, offset in moved.items()})
+        except CommitFailedException as error:
+            raise ConflictError(str(error)) from error

@@ -1,0 +1,184 @@
+"""
+A sink of tables that are files: the positions of the queues are in the same commits as their rows.
+
+Such a table keeps its versions, and each commit is based on one of them. A task compares the
+positions of a version with its own, and appends to that version. If another commit that concerns
+it came first, the table refuses, and the task looks again. So of all writes that begin at the same
+position only one is committed, whoever makes it, and when.
+"""
+
+import importlib.util
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from follower.pauses import make_pauses
+from follower.positions import MovedOnError, Step
+from mq_client.errors import UsageError
+from mq_client.values import MessageQueue
+from spark_jobs.pipeline.flow.rows import make_table
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition, RowsRefusedError
+
+ATTEMPTS = 10
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Between attempts to commit while others commit."""
+
+
+class ConflictError(Exception):
+    """Another commit came first."""
+
+
+class TableVersion(Protocol):
+    """A table as it was at one moment."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns."""
+
+    def find_position(self, name: str) -> int | None:
+        """Find a position by its name."""
+
+    def append(self, rows: pa.Table, moved: Mapping[str, int]) -> None:
+        """
+        Commit rows and positions together.
+
+        Raise a `ConflictError` if the table has changed so that the commit could be wrong.
+        """
+
+
+class TableStore(Protocol):
+    """Where the table is, as a task uses it."""
+
+    def find(self) -> TableVersion | None:
+        """Return the newest version of the table, or None if there is no table."""
+
+    def create(self, schema: pa.Schema) -> TableVersion | None:
+        """Create an empty table, unless another task does it now; return its newest version."""
+
+    def close(self) -> None:
+        """Free what is open."""
+
+
+class TablePlace(Protocol):
+    """Where the table is. Spark sends it to the tasks."""
+
+    @property
+    def name(self) -> str:
+        """Name the table for people."""
+
+    def open(self) -> TableStore:
+        """Begin to use it, in a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSink:
+    """The driver's side."""
+
+    place: TablePlace
+    has_positions: bool
+    """Dead letters have none: they are written before the rows whose commit decides."""
+
+    @property
+    def folders(self) -> SinkFolders | None:
+        """The driver moves nothing."""
+        return None
+
+    def open(self) -> "TableWriter":
+        """Begin to write, in a task."""
+        return TableWriter(self)
+
+
+class TableWriter:
+    """A task's side."""
+
+    def __init__(self, sink: TableSink) -> None:
+        """Write nothing yet."""
+        self._name = sink.place.name
+        self._has_positions = sink.has_positions
+        self._store = sink.place.open()
+
+    @property
+    def positions(self) -> ReadPosition | None:
+        """They are in the table."""
+        return self._read_position if self._has_positions else None
+
+    def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
+        """Append rows and move the positions, or do nothing of it. The table may be a new one."""
+        steps = delivery.steps if self._has_positions else ()
+        pauses = itertools.islice(make_pauses(FIRST_PAUSE, LONGEST_PAUSE), ATTEMPTS - 1)
+        try:
+            while not self._append(steps, rows):
+                time.sleep(next(pauses))
+        except StopIteration:
+            raise ConflictError(f"table {self._name}: others commit all the time") from None
+        except RowsRefusedError as error:
+            raise RowsRefusedError(f"table {self._name}: {error}") from error
+        return ""
+
+    def close(self) -> None:
+        """Free what is open."""
+        self._store.close()
+
+    def _append(self, steps: Sequence[Step], rows: Sequence[pa.RecordBatch]) -> bool:
+        """Return False if another commit came first."""
+        added = _join(rows) if rows else None
+        table = self._store.find()
+        if table is None and added is not None:
+            table = self._store.create(added.schema)
+        if table is None or (added is None and not steps):
+            return True
+        for step in steps:
+            found = table.find_position(name_position(step.group, step.queue))
+            if found != step.begin:
+                raise MovedOnError(f"the position of {step.queue} is {found}, not {step.begin}")
+        schema = table.schema
+        moved = {name_position(step.group, step.queue): step.end for step in steps}
+        try:
+            table.append(schema.empty_table() if added is None else _fit(added, schema), moved)
+        except ConflictError:
+            return False
+        return True
+
+    def _read_position(self, group: str, queue: MessageQueue) -> int | None:
+        table = self._store.find()
+        return None if table is None else table.find_position(name_position(group, queue))
+
+
+def name_position(group: str, queue: MessageQueue) -> str:
+    """Name the position of a queue in a table."""
+    return f"evenkeel/{group}/{queue.topic}/{queue.broker}/{queue.id}"
+
+
+def check_installed(format_name: str, package: str) -> None:
+    """Raise a `UsageError` if the library of a format is missing."""
+    if importlib.util.find_spec(package) is None:
+        raise UsageError(
+            f"format {format_name} needs the Python package {package} in the image of driver and "
+            "executors: see docs/operating/images.md"
+        )
+
+
+def _join(rows: Sequence[pa.RecordBatch]) -> pa.Table:
+    try:
+        return make_table(rows)
+    except (pa.ArrowException, TypeError) as error:
+        raise RowsRefusedError(str(error)) from error
+
+
+def _fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give rows the columns of a table. Columns that they do not have are null."""
+    if unknown := sorted({*rows.column_names} - {*schema.names}):
+        raise RowsRefusedError(f"it has no column {', '.join(unknown)}")
+    columns = [
+        rows[kind.name] if kind.name in rows.column_names else pa.nulls(rows.num_rows, kind.type)
+        for kind in schema
+    ]
+    try:
+        return pa.table(columns, names=schema.names).cast(schema)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise RowsRefusedError(str(error)) from error
