@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test e2e chaos histories exactly-once outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
+.PHONY: help setup demo test e2e chaos histories kills exactly-once outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 # Tests start hundreds of Python processes: each would compile the code again.
@@ -29,6 +29,9 @@ chaos: setup ## Play random events with a group on its own node; needs root. ARG
 
 histories: setup ## Play random histories of one queue: deletions, slaves that lag, resets; takes minutes. ARGS="--seed 7" repeats them
 	@$(IN_DEV) pytest tests/histories/test_histories.py $(ARGS)
+
+kills: setup ## Play random histories of flows whose processes are killed and frozen; takes half an hour. ARGS="--seed 7" repeats them
+	@$(IN_DEV) pytest tests/kills/test_kills.py $(ARGS)
 
 exactly-once: setup ## Kill and freeze followers that keep positions, over 200,000 messages; takes minutes. ARGS="--seed 7" repeats them
 	@$(IN_DEV) pytest tests/real/test_exactly_once.py --messages 200000 $(ARGS)

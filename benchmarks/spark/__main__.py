@@ -17,7 +17,7 @@ from benchmarks import page, peers, progress, targets
 from benchmarks.pull import programs as clients
 from benchmarks.pull import stage
 from benchmarks.pull.player import Job
-from benchmarks.spark import engines, memory, pinned, processes, programs, reads, report
+from benchmarks.spark import engines, many_slots, memory, pinned, processes, programs, reads, report
 from benchmarks.spark.memory import Held
 from benchmarks.spark.pinned import Load
 from benchmarks.spark.processes import Kind
@@ -154,6 +154,8 @@ def _compare_engines(
         progress.say(f"few messages, engine {engine.value}")
         costs[engine] = engines.measure_cost(mq, client, engine, size.idle_seconds)
     yield from report.compare_engines(rates, costs, rows)
+    progress.say(f"one driver with {many_slots.SLOTS} tasks")
+    yield report.coordination(many_slots.measure(size.idle_seconds))
 
 
 def _measure_idle(pid: int, size: Size) -> float:

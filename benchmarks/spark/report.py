@@ -10,7 +10,7 @@ from benchmarks import page, peers, targets
 from benchmarks.pull import messages, stage
 from benchmarks.pull import programs as clients
 from benchmarks.pull.programs import Rounds
-from benchmarks.spark import pinned, programs
+from benchmarks.spark import many_slots, pinned, programs
 from benchmarks.spark.engines import FEW
 from benchmarks.spark.memory import Held
 from benchmarks.spark.peers import synthetic
@@ -24,6 +24,7 @@ OF_CEILING, OF_LITE_PULL = 0.4, 2
 MOONSHOT = 0.6
 PLANNING_SECONDS = {8: 0.2, 1000: 1.0}
 IDLE_PERCENT = 5
+COORDINATION_PERCENT = 30
 LATE_BATCHES = 1
 MEMORY_RATIO = 1.1
 FLOW_OF_BATCH, FLOW_OF_LITE_PULL, FLOW_COST = 1.2, 1, 0.2
@@ -109,6 +110,13 @@ def compare_engines(
     name = f"processor for a message, {FEW.a_second} a second: flow / batches"
     cost = costs[JobEngine.FLOW], costs[JobEngine.BATCH]
     yield Figure(name, *cost, FLOW_COST, "ms", at_least=False)
+
+
+def coordination(percent: float) -> Figure:
+    """Compare what many tasks cost the driver of a flow with its target."""
+    slots, queues = many_slots.SLOTS, many_slots.QUEUES
+    name = f"a flow's driver, {slots} tasks with {queues:,} queues, CPU"
+    return Figure(name, percent, None, COORDINATION_PERCENT, "%", at_least=False)
 
 
 def planning(queues: int, seconds: Sequence[float]) -> Figure:

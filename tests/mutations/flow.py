@@ -7,6 +7,8 @@ ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task_
 LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/sinks/folders.py"
 CALLS, TABLES = "spark_jobs/pipeline/flow/calls.py", "spark_jobs/pipeline/flow/sinks/tables.py"
 DELTA = "spark_jobs/pipeline/flow/sinks/delta.py"
+FITTING = "spark_jobs/pipeline/flow/sinks/fitting.py"
+DUCKDB = "spark_jobs/pipeline/flow/duckdb_query.py"
 ICEBERG = "spark_jobs/pipeline/flow/sinks/iceberg.py"
 SEPARATE, CHOOSING = (
     "spark_jobs/pipeline/flow/sinks/separate.py",
@@ -119,10 +121,19 @@ MUTATIONS = [
         "            pass\n",
     ),
     (TASK, "except (MovedOnError, CommitRefusedError) as error:", "except MovedOnError as error:"),
-    (TABLES, "            table = self._store.create(added.schema)\n", "            pass\n"),
+    (TABLES, "            table = self._create(added.schema)\n", "            pass\n"),
     (TABLES, "            if found != step.begin:\n", "            if False:\n"),
-    (DELTA, "            if _INVALID not in str(error):\n", "            if True:\n"),
-    (ICEBERG, 'RETRIES: "0"', '"other": "0"'),
+    (DELTA, "            if _INVALID not in str(error) and ", "            if True or "),
+    (ICEBERG, "(*change._requirements, same_table)", "(same_table,)"),
+    (TABLES, "        if not self._has_positions:\n", "        if False:\n"),
+    (
+        FITTING,
+        "        return (given.tz is None) == (wanted.tz is None)\n",
+        "        return True\n",
+    ),
+    (FITTING, "            if each.name not in fields:\n", "            if False:\n"),
+    (SEPARATE, "            self._sent_dead += new\n", "            pass\n"),
+    (DUCKDB, """    database.execute("SET GLOBAL TimeZone = 'UTC'")""", "    pass"),
     (TASK, "        return not self._is_careful(queue, held.committed)\n", "        return True\n"),
     (TASK, "                held.take_back()\n", "                pass\n"),
     (TASK, "            if not self._is_failing:\n", "            if True:\n"),

@@ -8,6 +8,7 @@ AS string)` escapes all but ASCII in DuckDB. So a query of Spark never runs here
 
 import functools
 import importlib.util
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -30,10 +31,7 @@ class DuckDbQuery:
         """Run the query for each batch."""
         for batch in batches:
             with _open_database().cursor() as cursor:  # cursors share nothing but the database
-                cursor.register(TABLE, batch)
-                found = cursor.sql(self.text)
-                if found is not None:
-                    yield from found.to_arrow_reader()
+                yield from self._run(cursor, batch)
 
     def check(self, *, include_properties: bool) -> None:
         """Raise a `UsageError` if DuckDB is missing, or does not understand the query."""
@@ -42,12 +40,24 @@ class DuckDbQuery:
                 "transform.duckdb needs the Python package duckdb in the image of driver and "
                 "executors: see docs/operating/images.md"
             )
-        from duckdb import Error
+        from duckdb import Error, StatementType
 
         try:
-            list(self(iter([schema.make_few_rows([], include_properties)])))
+            statements = _open_database().extract_statements(self.text)
+            if [each.type for each in statements] != [StatementType.SELECT]:
+                raise UsageError("transform.duckdb: this is not one query, such as a SELECT")
+            with _open_database().cursor() as cursor:
+                found = self._run(cursor, schema.make_few_rows([], include_properties))
+                found.read_all()
         except Error as error:
             raise UsageError(f"transform.duckdb: {error}") from error
+        counts = Counter(name.casefold() for name in found.schema.names)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise UsageError(f"transform.duckdb: two columns are called {', '.join(twice)}")
+
+    def _run(self, cursor: Any, batch: pa.RecordBatch) -> pa.RecordBatchReader:
+        cursor.register(TABLE, batch)
+        return cursor.sql(self.text).to_arrow_reader()
 
 
 @functools.cache
@@ -57,4 +67,11 @@ def _open_database() -> Any:
 
     # A task runs many calls beside each other, so none needs threads of its own. Without
     # replacements, a wrong name in a query is an error, and no variable of our code.
-    return duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "python_enable_replacements": False,
+        "autoinstall_known_extensions": False,
+    }
+    database = duckdb.connect(config=config)
+    database.execute("SET GLOBAL TimeZone = 'UTC'")  # not that of each container
+    return database

@@ -43,6 +43,8 @@ Value = TypeVar("Value")
 MOST_BYTES = 64 * 1024 * 1024
 """Rows of this size are committed at once."""
 ROOM_SECONDS = 0.5
+SILENT_SECONDS = 60.0
+"""A sink that does not answer for so long is named."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Between attempts to write rows."""
 
@@ -294,7 +296,14 @@ class TaskRows:
         steps = [Step(self._group, cut.queue, cut.held.stored, cut.stop) for cut in cuts]
         delivery = Delivery(session, self._number, steps)
         try:
-            written = await self._run_sink(self._sinks.write, delivery, rows, dead)
+            writing = self._loop.create_task(
+                self._run_sink(self._sinks.write, delivery, rows, dead)
+            )
+            await asyncio.wait([writing], timeout=SILENT_SECONDS)
+            if not writing.done():
+                text = f"rows wait, because their sink has not answered for {SILENT_SECONDS:g} s"
+                self._link.report(cuts[0].queue, cuts[0].held.committed, text)
+            written = await writing
         except (MovedOnError, RowsRefusedError):
             raise
         except Exception as error:

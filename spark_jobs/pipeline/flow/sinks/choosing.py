@@ -101,6 +101,11 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str], FlowSink]:
     assert sink.path is not None, "checked by `list_obstacles`"
     assert sink.format is not None
     if sink.format in TABLES:
+        if sink.format == iceberg.FORMAT and sink.options.get("type") not in iceberg.CATALOGS:
+            raise UsageError(
+                f"{field}.options: type must be the kind of the catalog: "
+                f"{', '.join(iceberg.CATALOGS)}"
+            )
         make_place, package = TABLES[sink.format]
         tables.check_installed(sink.format, package)
         table = TableSink(make_place(sink.path, sink.options), has_positions=field == "sink")

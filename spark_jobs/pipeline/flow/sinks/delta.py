@@ -16,8 +16,9 @@ from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError
 from spark_jobs.pipeline.flow.sinks.tables import ConflictError
 
 FORMAT, PACKAGE = "delta", "deltalake"
-_INVALID = "Invalid data found"
-"""The text of a `DeltaError`, if a row violates a constraint of the table."""
+_INVALID, _UNCAST = "Invalid data found", "Cast error"
+"""In the text of an error, if a row violates a constraint, or a constraint cannot be computed."""
+_COMPUTED = b"delta.generationExpression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class DeltaVersion:
         """Its columns."""
         return pa.schema(self.table.schema().to_arrow())
 
+    @property
+    def computed(self) -> list[str]:
+        """The columns that the table computes if rows lack them."""
+        return [each.name for each in self.schema if _COMPUTED in (each.metadata or {})]
+
     def find_position(self, name: str) -> int | None:
         """Find a position by its name."""
         found: int | None = self.table.transaction_version(name)
@@ -75,10 +81,12 @@ class DeltaVersion:
         positions = [Transaction(name, offset) for name, offset in moved.items()]
         properties = CommitProperties(app_transactions=positions)
         try:
-            write_deltalake(self.table, rows, mode="append", commit_properties=properties)
+            write_deltalake(
+                self.table, rows, mode="append", schema_mode="merge", commit_properties=properties
+            )  # it merges nothing but the columns that the table computes
         except exceptions.CommitFailedError as error:
             raise ConflictError(str(error)) from error
-        except exceptions.DeltaError as error:
-            if _INVALID not in str(error):
+        except Exception as error:
+            if _INVALID not in str(error) and _UNCAST not in str(error):
                 raise
             raise RowsRefusedError(str(error)) from error

@@ -3,10 +3,10 @@ Tables of Iceberg, by the library pyiceberg. Positions are properties of the tab
 
 A catalog refuses a commit if the newest snapshot of the table is not the one that the commit is
 based on. Every commit here makes a snapshot, also one without rows. So if another task has moved a
-position meanwhile, the commit is refused. The library would then commit again without a look at
-the positions; `append` switches that off.
+position meanwhile, the commit is refused.
 """
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,10 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError
 from spark_jobs.pipeline.flow.sinks.tables import ConflictError
 
 FORMAT, PACKAGE = "iceberg", "pyiceberg"
-RETRIES = "commit.retry.num-retries"
+CATALOGS = ("rest", "sql", "glue")
+"""The types of catalogs that compare a commit with the newest version, all in one step."""
+ANSWER_SECONDS = 60
+"""How long a catalog behind HTTP may take to answer. The library itself sets no limit."""
 NAME = re.compile(r"[^.]+(\.[^.]+){2,}")
 
 
@@ -63,11 +67,24 @@ class IcebergCatalog:
             self._opened.close()
 
     def _open(self) -> Any:
-        from pyiceberg.catalog import load_catalog
-
         if self._opened is None:
-            self._opened = load_catalog(self._name, **self._options)
+            self._opened = _open_catalog(self._name, self._options)
         return self._opened
+
+
+def _open_catalog(name: str, options: Mapping[str, str]) -> Any:
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.catalog.rest import RestCatalog
+
+    class PatientCatalog(RestCatalog):
+        def _create_session(self) -> Any:
+            session: Any = super()._create_session()
+            session.request = functools.partial(session.request, timeout=ANSWER_SECONDS)
+            return session
+
+    if options["type"] == "rest":
+        return PatientCatalog(name, **options)
+    return load_catalog(name, **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +98,11 @@ class IcebergVersion:
         """Its columns."""
         return self.table.schema().as_arrow()
 
+    @property
+    def computed(self) -> list[str]:
+        """Iceberg computes no columns."""
+        return []
+
     def find_position(self, name: str) -> int | None:
         """Find a position by its name."""
         found = self.table.properties.get(name)
@@ -89,13 +111,20 @@ class IcebergVersion:
     def append(self, rows: pa.Table, moved: Mapping[str, int]) -> None:
         """Commit rows and positions together. The commit is based on this version."""
         from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.table.update import AssertTableUUID
 
-        metadata = self.table.metadata
-        properties = {**metadata.properties, RETRIES: "0"}  # only here, not in the catalog
-        self.table.metadata = metadata.model_copy(update={"properties": properties})
+        table = self.table
+        change = table.transaction()
         try:
-            with self.table.transaction() as commit:
-                commit.append(rows)
-                commit.set_properties({name: str(offset) for name, offset in moved.items()})
+            change.append(rows)  # writes files, and commits nothing yet
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise RowsRefusedError(str(error)) from error
+        change.set_properties({name: str(offset) for name, offset in moved.items()})
+        # The transaction would commit again after a conflict, without a look at the positions. Or
+        # it would delete its files, although a refused commit may have landed: a catalog that is
+        # asked twice, because its first answer was lost, refuses the second time.
+        same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
+        try:
+            table.catalog.commit_table(table, (*change._requirements, same_table), change._updates)
         except CommitFailedException as error:
             raise ConflictError(str(error)) from error

@@ -55,6 +55,8 @@ class SeparateWriters:
 
     def __init__(self, rows: SinkWriter, dead: SinkWriter | None) -> None:
         """Write to these."""
+        self._sent_dead: list[pa.RecordBatch] = []
+        """Dead letters that are written, and whose rows are not."""
         self._rows = rows
         self._dead = dead
         self.positions = rows.positions
@@ -63,8 +65,19 @@ class SeparateWriters:
         self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
     ) -> Written:
         """Write dead letters first: if the rows move positions, this is never done again."""
-        written = self._dead.write(delivery, dead) if self._dead is not None and dead else ""
-        return Written(self._rows.write(delivery, rows), written)
+        written = self._write_dead(delivery, dead) if self._dead is not None and dead else ""
+        found = Written(self._rows.write(delivery, rows), written)
+        self._sent_dead.clear()
+        return found
+
+    def _write_dead(self, delivery: Delivery, dead: Sequence[pa.RecordBatch]) -> str:
+        """Write dead letters. While the rows' sink is away, append each only once."""
+        assert self._dead is not None
+        new = [each for each in dead if not any(each is sent for sent in self._sent_dead)]
+        folder = self._dead.write(delivery, new) if new else ""
+        if not folder:  # a folder belongs to its commit, and is written anew
+            self._sent_dead += new
+        return folder
 
     def close(self) -> None:
         """Close both."""

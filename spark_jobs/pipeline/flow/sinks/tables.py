@@ -10,7 +10,7 @@ position only one is committed, whoever makes it, and when.
 import importlib.util
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,8 +21,10 @@ from follower.positions import MovedOnError, Step
 from mq_client.errors import UsageError
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow.rows import make_table
+from spark_jobs.pipeline.flow.sinks.fitting import fit, plan_columns
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition, RowsRefusedError
+from spark_jobs.schema import make_error_rows
 
 ATTEMPTS = 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -39,6 +41,10 @@ class TableVersion(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """Its columns."""
+
+    @property
+    def computed(self) -> Collection[str]:
+        """The columns that the table computes if rows lack them."""
 
     def find_position(self, name: str) -> int | None:
         """Find a position by its name."""
@@ -129,7 +135,7 @@ class TableWriter:
         added = _join(rows) if rows else None
         table = self._store.find()
         if table is None and added is not None:
-            table = self._store.create(added.schema)
+            table = self._create(added.schema)
         if table is None or (added is None and not steps):
             return True
         for step in steps:
@@ -139,10 +145,28 @@ class TableWriter:
         schema = table.schema
         moved = {name_position(step.group, step.queue): step.end for step in steps}
         try:
-            table.append(schema.empty_table() if added is None else _fit(added, schema), moved)
+            if added is None:
+                table.append(schema.empty_table(), moved)
+            else:
+                table.append(fit(added, schema, table.computed), moved)
         except ConflictError:
             return False
         return True
+
+    def _create(self, columns: pa.Schema) -> TableVersion | None:
+        """Create the table. One of dead letters gets the columns of messages that are given up."""
+        if not self._has_positions:
+            letters = make_error_rows((), include_properties=True).schema
+            missing = [each for each in letters if each.name not in columns.names]
+            columns = pa.schema([*columns, *missing])
+        try:
+            planned = plan_columns(columns)
+        except ValueError as error:
+            raise ValueError(
+                f"table {self._name} does not exist, and cannot be created: {error}. Create it "
+                "yourself, or wait for such a row"
+            ) from error
+        return self._store.create(planned)
 
     def _read_position(self, group: str, queue: MessageQueue) -> int | None:
         table = self._store.find()
@@ -166,19 +190,7 @@ def check_installed(format_name: str, package: str) -> None:
 def _join(rows: Sequence[pa.RecordBatch]) -> pa.Table:
     try:
         return make_table(rows)
+    except MemoryError:
+        raise
     except (pa.ArrowException, TypeError) as error:
-        raise RowsRefusedError(str(error)) from error
-
-
-def _fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Give rows the columns of a table. Columns that they do not have are null."""
-    if unknown := sorted({*rows.column_names} - {*schema.names}):
-        raise RowsRefusedError(f"it has no column {', '.join(unknown)}")
-    columns = [
-        rows[kind.name] if kind.name in rows.column_names else pa.nulls(rows.num_rows, kind.type)
-        for kind in schema
-    ]
-    try:
-        return pa.table(columns, names=schema.names).cast(schema)
-    except (pa.ArrowException, TypeError, ValueError) as error:
         raise RowsRefusedError(str(error)) from error

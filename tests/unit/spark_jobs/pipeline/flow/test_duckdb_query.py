@@ -8,6 +8,7 @@ import pytest
 from mq_client.errors import UsageError
 from mq_client.messages import StoredMessage
 from spark_jobs import schema
+from spark_jobs.pipeline.flow import duckdb_query
 from spark_jobs.pipeline.flow.duckdb_query import DuckDbQuery
 
 
@@ -46,6 +47,15 @@ def test_calls_at_the_same_time_see_their_own_messages() -> None:
         assert list(found) == [[{"body": body}] for body in bodies]
 
 
+def test_times_do_not_depend_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    duckdb_query._open_database.cache_clear()
+    text = "SELECT hour(born_timestamp) AS hour, born_timestamp AS at FROM messages"
+    [batch] = DuckDbQuery(text)(iter([make_rows(b"a")]))
+    assert batch["hour"].to_pylist() == [0]
+    assert batch["at"].type == schema.TIMESTAMP
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [
@@ -53,6 +63,10 @@ def test_calls_at_the_same_time_see_their_own_messages() -> None:
         ("SELECT * FROM batches", "batches does not exist"),  # a variable where the query runs
         ("SELEC 1", "syntax error"),
         ("SELECT properties FROM messages", "properties"),
+        ("", "not one query"),
+        ("SELECT topic FROM messages; SELECT 2", "not one query"),
+        ("CREATE TABLE x (a int)", "not one query"),
+        ("SELECT topic AS a, keys AS A FROM messages", "two columns are called a"),
     ],
 )
 def test_a_wrong_query_is_refused_before_anything_is_read(text: str, named: str) -> None:

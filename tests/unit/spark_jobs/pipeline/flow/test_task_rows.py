@@ -51,6 +51,7 @@ class FakeLink:
         self.begin = 0
         """Where the next queue begins."""
         self.reports: list[tuple[MessageQueue, int, str]] = []
+        self.reported = asyncio.Event()
         self.gate: asyncio.Event | None = None
         self.asked = asyncio.Event()
 
@@ -59,6 +60,7 @@ class FakeLink:
 
     def report(self, queue: MessageQueue, offset: int, text: str) -> None:
         self.reports.append((queue, offset, text))
+        self.reported.set()
 
     async def commit(self, make: Callable[[int], TaskCommit]) -> bool:
         found = make(1)
@@ -472,6 +474,32 @@ def test_a_sink_that_is_away_is_reported_once_and_gets_the_rows_later(tmp_path: 
         text = "rows wait, because they cannot be written: away"
         assert it.link.reports == [(A, 10, text)]
         await it.rows.commit(a, 12)
+        assert list_ranges(it) == [[Range(A, 10, 12)]]
+
+    play_with_positions(tmp_path, play)
+
+
+def test_a_sink_that_does_not_answer_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_rows, "SILENT_SECONDS", 0.05)
+
+    async def play(it: Scene, sinks: ScriptedSinks) -> None:
+        write, answers = sinks.write, threading.Event()
+
+        def write_late(*arguments: Any) -> Written:
+            answers.wait()
+            return write(*arguments)
+
+        sinks.write = write_late  # type: ignore[method-assign, assignment]
+        a = await it.hold(A, 10)
+        it.handle(A, 10, 12)
+        commit = asyncio.create_task(it.rows.commit(a, 12))
+        await it.link.reported.wait()
+        answers.set()
+        await commit
+        text = "rows wait, because their sink has not answered for 0.05 s"
+        assert it.link.reports == [(A, 10, text)]
         assert list_ranges(it) == [[Range(A, 10, 12)]]
 
     play_with_positions(tmp_path, play)

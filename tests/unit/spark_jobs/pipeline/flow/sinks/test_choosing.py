@@ -12,7 +12,7 @@ from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
 from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
-from spark_jobs.pipeline.flow.sinks.tables import TablePlace, TableSink
+from spark_jobs.pipeline.flow.sinks.tables import TableSink
 from spark_jobs.pipeline.flow.sinks.topics import TopicSink
 from tests.pinned_jobs import make_job_file
 
@@ -68,6 +68,10 @@ def test_rows_and_dead_letters_of_postgresql_share_a_transaction() -> None:
             {"sink": {"format": "rocketmq", "options": {"topics": "out"}}},
             "sink.options: .*topics",
         ),
+        (
+            {"sink": {"format": "iceberg", "path": "l.s.o", "options": {"type": "hive"}}},
+            "sink.options: type must be the kind of the catalog: rest, sql, glue",
+        ),
     ],
 )
 def test_options_that_are_wrong_are_named(changed: dict[str, Any], named: str) -> None:
@@ -113,13 +117,16 @@ def test_a_topic_and_a_function_are_sinks_of_their_own(tmp_path: Path) -> None:
     ("format_name", "place", "package"),
     [
         ("delta", DeltaPlace("lake.shop.orders", {}), "deltalake"),
-        ("iceberg", IcebergPlace("lake.shop.orders", {}), "pyiceberg"),
+        ("iceberg", IcebergPlace("lake.shop.orders", {"type": "rest"}), "pyiceberg"),
     ],
 )
 def test_a_lake_table_keeps_positions_for_rows_and_not_for_dead_letters(
-    format_name: str, place: TablePlace, package: str, monkeypatch: pytest.MonkeyPatch
+    format_name: str,
+    place: DeltaPlace | IcebergPlace,
+    package: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = {"format": format_name, "path": place.name}
+    table = {"format": format_name, "path": place.name, "options": place.options}
     job = make_job_file(sink=table, deadLetter=table)
     assert list(choosing.list_obstacles(job)) == []
     assert choosing.read(job)("q") == SeparateSinks(TableSink(place, True), TableSink(place, False))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from follower.positions import Step
 from mq_client.values import MessageQueue
@@ -40,6 +41,26 @@ def test_dead_letters_are_written_before_rows_that_move_positions() -> None:
     )
     sinks.open().write(DELIVERY, [ROW], [ROW])
     assert order == ["dead", "rows"]
+
+
+def test_dead_letters_are_appended_once_while_the_rows_wait_for_their_sink() -> None:
+    letters: list[pa.RecordBatch] = []
+    failures = [OSError("away"), OSError("away")]
+
+    def write_rows(batches: list[pa.RecordBatch], steps: Sequence[Step]) -> None:
+        if failures:
+            raise failures.pop()
+
+    writers = SeparateSinks(
+        FunctionSink(write_rows), FunctionSink(lambda batches, steps: letters.extend(batches))
+    ).open()
+    first, second, third = (pa.RecordBatch.from_pydict({"n": [n]}) for n in range(3))
+    for dead in ([first], [first, second]):
+        with pytest.raises(OSError, match="away"):
+            writers.write(DELIVERY, [ROW], dead)
+    writers.write(DELIVERY, [ROW], [first, second])
+    writers.write(DELIVERY, [ROW], [third])
+    assert letters == [first, second, third]
 
 
 def test_a_function_is_called_without_rows_only_to_move_positions() -> None:

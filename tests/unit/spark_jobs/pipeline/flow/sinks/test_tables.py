@@ -1,17 +1,23 @@
 """The sinks of Delta Lake and Iceberg, with real tables."""
 
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field, Schema
+from deltalake.schema import PrimitiveType
+from pyiceberg.catalog.sql import SqlCatalog
 
 from follower.positions import MovedOnError, Step
+from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
-from spark_jobs.pipeline.flow.sinks import tables
+from spark_jobs.pipeline.flow.sinks import iceberg, tables
+from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, RowsRefusedError
 from spark_jobs.pipeline.flow.sinks.tables import (
     ConflictError,
@@ -19,6 +25,7 @@ from spark_jobs.pipeline.flow.sinks.tables import (
     TableStore,
     TableWriter,
 )
+from spark_jobs.schema import make_error_rows
 from tests.tables import LAKE_TABLES, LakeTable, make_delta, make_iceberg
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
@@ -213,6 +220,81 @@ def test_a_column_of_iceberg_that_must_not_be_null_refuses_rows_without_it(tmp_p
     with pytest.raises(RowsRefusedError, match=r"orders: .*n"):
         writer.write(deliver((A, 1, 2)), [pa.RecordBatch.from_pydict({"m": [1]})])
     assert (list_numbers(lake), read(writer, A)) == ([1], 1)
+
+
+def test_a_column_that_delta_computes_is_left_to_it(tmp_path: Path) -> None:
+    lake = make_delta(tmp_path)
+    computed = Field(
+        "twice", PrimitiveType("long"), metadata={"delta.generationExpression": "n * 2"}
+    )
+    columns = [
+        Field("n", PrimitiveType("long")), computed, Field("note", PrimitiveType("string")),
+    ]  # fmt: skip
+    DeltaTable.create(lake.place.name, Schema(columns))
+    open_writer(lake).write(deliver((A, None, 2)), rows(1, 2))
+    found = lake.read().sort_by("n").to_pylist()
+    assert found == [{"n": n, "twice": 2 * n, "note": None} for n in (1, 2)]
+
+
+def test_a_table_of_iceberg_may_have_partitions(tmp_path: Path) -> None:
+    lake = make_iceberg(tmp_path)
+    store: Any = lake.place.open()
+    store.create(pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))]))
+    with store.find().table.update_spec() as change:
+        change.add_field("at", "day")
+    days = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
+    batch = pa.RecordBatch.from_pydict({"n": [1, 2], "at": days})
+    open_writer(lake).write(deliver((A, None, 2)), [batch])
+    assert list_numbers(lake) == [1, 2]
+
+
+def test_a_commit_of_iceberg_that_landed_though_it_was_refused_is_not_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first answer was lost, and something between repeats the request."""
+    lake = make_iceberg(tmp_path)
+    open_writer(lake).write(deliver((A, None, 1)), rows(0))
+    commit = SqlCatalog.commit_table
+
+    def commit_twice(*arguments: Any) -> Any:
+        commit(*arguments)
+        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
+        return commit(*arguments)
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", commit_twice)
+    with pytest.raises(MovedOnError):
+        open_writer(lake).write(deliver((A, 1, 2)), rows(1))
+    assert (list_numbers(lake), read(open_writer(lake), A)) == ([0, 1], 2)
+    open_writer(lake).write(deliver((A, 2, 3)), rows(2))
+    assert list_numbers(lake) == [0, 1, 2]
+
+
+def test_a_catalog_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        place = IcebergPlace("lake.shop.orders", {"type": "rest", "uri": uri})
+        with pytest.raises(OSError, match="timed out"):
+            place.open().find()
+
+
+def test_a_table_is_not_created_before_its_types_are_known(lake: LakeTable) -> None:
+    unknown = pa.RecordBatch.from_pydict({"n": [1], "x": [None]})
+    with pytest.raises(ValueError, match="cannot be created: no row has a value of x"):
+        open_writer(lake).write(deliver((A, None, 1)), [unknown])
+    known = pa.RecordBatch.from_pydict({"n": [2], "x": ["a"]})
+    open_writer(lake).write(deliver((A, None, 2)), [unknown, known])
+    assert lake.read().sort_by("n")["x"].to_pylist() == [None, "a"]
+
+
+def test_a_new_table_of_dead_letters_takes_messages_that_are_given_up(lake: LakeTable) -> None:
+    writer = open_writer(lake, has_positions=False)
+    own = pa.RecordBatch.from_pydict({"n": [1], "_error": ["odd"]})
+    writer.write(deliver((A, 0, 1)), [own])
+    message = StoredMessage(*A, 1, b"x", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
+    letter = make_error_rows([(message, "broken")], include_properties=True)
+    writer.write(deliver((A, 1, 2)), [letter])
+    assert sorted(lake.read()["_error"].to_pylist()) == ["broken", "odd"]
 
 
 def test_dead_letters_have_no_positions(lake: LakeTable) -> None:

@@ -1,0 +1,36 @@
+"""
+Runs a task until it ends: `python -m tests.kills.task NUMBER SLOT FOLDER SERVER TOPIC`.
+
+The number is that of its driver. The environment variable of Spark names its executor.
+"""
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_jobs.pipeline.flow.task import FlowTask
+from tests.kills.ground import COMMIT_SECONDS, Ground, list_bodies
+
+MOST_SECONDS = 0.02
+
+
+def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        time.sleep(random.uniform(0, MOST_SECONDS))  # to be killed or frozen here
+        yield from list_bodies(iter([batch]))
+
+
+def main(number: int, slot: str, ground: Ground) -> None:
+    found = ground.find_place(number)
+    assert found is not None, "its driver listens"
+    place, query = found
+    sinks = ground.make_sinks(query)
+    list(FlowTask(place, slot, ground.make_reading(), sinks, work, COMMIT_SECONDS)(()))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], Ground(Path(sys.argv[3]), *sys.argv[4:]))
