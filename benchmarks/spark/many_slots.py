@@ -40,6 +40,7 @@ from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
+from spark_jobs.pipeline.flow.stores import open_store
 from spark_jobs.pipeline.flow.task_rows import TaskRows
 
 SLOTS, QUEUES, A_SECOND = 50, 1000, 400
@@ -142,7 +143,7 @@ def _serve() -> None:
         state = FlowState("q", _GROUP, 0, -1, offsets.write_offsets(begins))
         secret = secrets.token_hex(16)
         server = FlowServer(
-            FlowBeginning(state), FlowJournal(context, checkpoint), _SINKS,
+            FlowBeginning(state), FlowJournal(open_store(context, checkpoint)), _SINKS,
             GroupSource(_GROUP, []), lambda _: {}, secret, lambda _: None,
         )  # fmt: skip
         server.start("127.0.0.1", 0)

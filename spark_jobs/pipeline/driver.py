@@ -40,6 +40,7 @@ from spark_jobs.pipeline.fetching import Tallies, Tally
 from spark_jobs.pipeline.flow import engine as flow_engine
 from spark_jobs.pipeline.flow import users as flow_users
 from spark_jobs.pipeline.flow.journal import FlowJournal
+from spark_jobs.pipeline.flow.stores import open_store
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.loop import LoopTurns
@@ -185,7 +186,7 @@ def _run_in_session(
     turns = LoopTurns(assignments, followed, slots, batches, progress, retries, group, facts)
 
     def start_query(folder: Path) -> PlanQuery:
-        if FlowJournal(context, job.checkpoint).is_begun:
+        if FlowJournal(open_store(context, job.checkpoint)).is_begun:
             raise UsageError(
                 "this checkpoint was written by engine Flow, not by Batch: choose another "
                 "checkpoint, with which the job continues at the group's offsets at the brokers"

@@ -5,7 +5,6 @@ import secrets
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -24,7 +23,7 @@ LOOK_SECONDS = 0.05
 
 
 def main(number: int, ground: Ground) -> None:
-    journal: Any = ground.journal
+    journal = ground.journal
     reading = ground.make_reading()
     begins = QueueBegins(reading)
     beginner = FlowBeginner(journal, begins, reading, ground.make_sinks, "", is_scheduled=False)

@@ -1,6 +1,5 @@
 """What the driver and the tasks of a history share: a folder."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +8,12 @@ import pyarrow as pa
 
 from spark_jobs import options
 from spark_jobs.options import Reading
-from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
+from spark_jobs.pipeline.flow.journal import FlowJournal
 from spark_jobs.pipeline.flow.link import DriverPlace
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
+from spark_jobs.pipeline.flow.stores import LocalStore
 
 COMMIT_SECONDS = 0.1
 """Short, so that many processes are killed within a commit."""
@@ -45,8 +45,8 @@ class Ground(msgspec.Struct, frozen=True):
         return self.folder / "rows"
 
     @property
-    def journal(self) -> "FolderJournal":
-        return FolderJournal(self.folder / "journal")
+    def journal(self) -> FlowJournal:
+        return FlowJournal(LocalStore(self.folder / "checkpoint"))
 
     def make_reading(self) -> Reading:
         given = {
@@ -74,41 +74,6 @@ class Ground(msgspec.Struct, frozen=True):
         except FileNotFoundError:
             return None
         return msgspec.json.decode(text, type=tuple[DriverPlace, str])
-
-
-class FolderJournal:
-    """A journal of files, each given its name once. The real one needs Spark's Java."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
-        self.number = -1
-
-    def append(self, state: FlowState) -> None:
-        number = self.number + 1
-        written = self.folder / f"{os.getpid()}.new"
-        written.write_bytes(msgspec.json.encode(state))
-        try:
-            os.link(written, self.folder / str(number))  # unlike a rename, it replaces nothing
-        except FileExistsError as error:
-            raise JournalTakenError(f"{number} exists already") from error
-        self.number = number
-
-    def read_newest(self) -> FlowState | None:
-        numbers = self.list_numbers("flow")
-        if not numbers:
-            return None
-        self.number = max(numbers)
-        text = (self.folder / str(self.number)).read_bytes()
-        return msgspec.json.decode(text, type=FlowState)
-
-    def list_numbers(self, folder: str) -> list[int]:
-        if folder != "flow":
-            return []  # no job with batches was here
-        return [int(each.name) for each in self.folder.iterdir() if each.name.isdecimal()]
-
-    def move(self, name: str, folder: str) -> None:
-        """There is nothing of a job with batches."""
 
 
 def list_bodies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

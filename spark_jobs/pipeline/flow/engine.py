@@ -37,6 +37,7 @@ from spark_jobs.pipeline.flow.journal import FlowJournal, JournalTakenError
 from spark_jobs.pipeline.flow.link import DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, LossRefusedError
 from spark_jobs.pipeline.flow.sinks.folders import FolderTakenError
+from spark_jobs.pipeline.flow.stores import open_store
 from spark_jobs.pipeline.flow.task import FlowTask
 from spark_jobs.pipeline.flow.tasks import FlowTasks
 from spark_jobs.pipeline.flow.users import FlowPart
@@ -161,7 +162,7 @@ def run(
     is_scheduled = job.mode is Mode.SCHEDULED
     if not is_scheduled:
         slots.need_executors()  # a scheduled run waits until there is something to read
-    journal, begins = FlowJournal(context, job.checkpoint), QueueBegins(reading)
+    journal, begins = FlowJournal(open_store(context, job.checkpoint)), QueueBegins(reading)
     beginner = FlowBeginner(journal, begins, reading, users.open_sinks, job.skip, is_scheduled)
     beginning = _begin(beginner, assignments, stop)
     if beginning is None:

@@ -2,9 +2,8 @@
 The journal of a flow: where each queue is read next, at the checkpoint's location.
 
 Each entry is a small file with the whole state, so the newest entry is all that a restart needs.
-Spark's own manager of checkpoint files writes it, on any file system that Spark reaches: a file is
-complete or absent, and a name is never given twice. So of two drivers that write an entry of the
-same number, one gets an error, and ends.
+A file is complete or absent, and a name is never given twice (`stores`). So of two drivers that
+write an entry of the same number, one gets an error, and ends.
 
 What each crash point leaves, and what the next driver does:
 
@@ -16,21 +15,17 @@ What each crash point leaves, and what the next driver does:
 """
 
 import logging
-from typing import Any
 
 import msgspec
-from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 
 from contract.following import UNREADABLE
 from mq_client.errors import UsageError
 from spark_jobs.journal import Tree
+from spark_jobs.pipeline.flow.stores import CheckpointStore
 
 log = logging.getLogger("evenkeel.job")
 VERSION = 1
 FOLDER = "flow"
-MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-"""The setting with which users choose how Spark writes files of checkpoints."""
 KEPT = 10
 """How many entries are kept, for people who want to look back."""
 
@@ -66,17 +61,9 @@ class JournalTakenError(Exception):
 class FlowJournal:
     """Reads and writes the entries."""
 
-    def __init__(self, context: SparkContext, checkpoint: str) -> None:
+    def __init__(self, store: CheckpointStore) -> None:
         """Touch nothing yet."""
-        jvm: Any = context._jvm
-        self._jvm = jvm
-        self._checkpoint = checkpoint.rstrip("/")
-        settings = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
-        if manager := context.getConf().get(MANAGER):
-            settings.set(MANAGER, manager)
-        managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-        self._manager = managers.create(self._make_path(FOLDER), settings)
-        self._settings = settings
+        self._store = store
         self.number = -1
         """The number of the newest entry; -1 before the first."""
 
@@ -91,7 +78,7 @@ class FlowJournal:
         if not numbers:
             return None
         self.number = max(numbers)
-        where = f"{self._checkpoint}/{_name_entry(self.number)}"
+        where = f"{self._store.location}/{_name_entry(self.number)}"
         try:
             found = msgspec.json.decode(self.read(_name_entry(self.number)), type=FlowState)
         except UNREADABLE as error:
@@ -109,65 +96,32 @@ class FlowJournal:
     def append(self, state: FlowState) -> None:
         """Write the next entry, and remove an old one."""
         number = self.number + 1
-        if number == 0:
-            self._manager.mkdirs(self._make_path(FOLDER))
         text = msgspec.json.encode(state)
         try:
-            self._create(number, text)
-        except Py4JJavaError as error:
-            if "FileAlreadyExistsException" not in str(error.java_exception):
-                raise
+            self._store.create(_name_entry(number), text)
+        except FileExistsError as error:
             # An earlier attempt of ours may have written it, and have failed after that.
             if self.read(_name_entry(number)) != text:
                 raise JournalTakenError(
-                    f"{self._checkpoint}/{_name_entry(number)} exists already: another driver uses "
-                    "this checkpoint"
+                    f"{self._store.location}/{_name_entry(number)} exists already: another driver "
+                    "uses this checkpoint"
                 ) from error
         self.number = number
         if number >= KEPT:
-            self._manager.delete(self._make_entry_path(number - KEPT))
+            self._store.delete(_name_entry(number - KEPT))
 
     def list_numbers(self, folder: str) -> list[int]:
         """List the files in a folder of the checkpoint whose names are numbers."""
-        path = self._make_path(folder)
-        if not self._manager.exists(path):
-            return []
-        names = [each.getPath().getName() for each in self._manager.list(path)]
+        names = self._store.list_names(folder)
         return [int(name) for name in names if name.isascii() and name.isdecimal()]
 
     def read(self, name: str) -> bytes:
         """Read a file of the checkpoint."""
-        stream = self._manager.open(self._make_path(name))
-        try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
+        return self._store.read(name)
 
     def move(self, name: str, folder: str) -> None:
         """Move a file or folder of the checkpoint into one of its folders, if it exists."""
-        source = self._make_path(name)
-        system = source.getFileSystem(self._settings)
-        if not system.exists(source):
-            return
-        system.mkdirs(self._make_path(folder))
-        if not system.rename(source, self._make_path(f"{folder}/{name}")):
-            raise OSError(f"{self._checkpoint}/{name} cannot be moved to {folder}")
-
-    def _create(self, number: int, text: bytes) -> None:
-        stream = self._manager.createAtomic(self._make_entry_path(number), False)
-        try:
-            stream.write(bytearray(text))
-            stream.hsync()
-        except BaseException:
-            stream.cancel()
-            raise
-        stream.close()
-
-    def _make_entry_path(self, number: int) -> Any:
-        return self._make_path(_name_entry(number))
-
-    def _make_path(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._checkpoint}/{name}")
+        self._store.move(name, folder)
 
 
 def _name_entry(number: int) -> str:

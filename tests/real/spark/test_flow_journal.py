@@ -1,8 +1,9 @@
-"""The journal of a flow, written by Spark's own file systems."""
+"""The journal of a flow, written by Spark's own file systems and by Python."""
 
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from mq_client.errors import UsageError
@@ -13,8 +14,22 @@ from spark_jobs.pipeline.flow.journal import (
     JournalTakenError,
     Pending,
 )
+from spark_jobs.pipeline.flow.stores import (
+    MANAGER,
+    CheckpointStore,
+    HadoopStore,
+    LocalStore,
+    open_store,
+)
 
 STATE = FlowState("q", "billing", 1, 0, {"orders": {"broker-a": {"0": 5}}}, [Pending("w", "p")])
+
+
+@pytest.fixture(params=["hadoop", "local"])
+def store(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> CheckpointStore:
+    if request.param == "local":
+        return LocalStore(tmp_path)
+    return HadoopStore(spark.sparkContext, f"file://{tmp_path}/")
 
 
 def at(number: int) -> FlowState:
@@ -22,36 +37,36 @@ def at(number: int) -> FlowState:
     return FlowState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
 
 
-def test_the_newest_entry_is_what_a_restart_reads(spark: SparkSession, tmp_path: Path) -> None:
-    journal = FlowJournal(spark.sparkContext, f"file://{tmp_path}")
+def test_the_newest_entry_is_what_a_restart_reads(store: CheckpointStore, tmp_path: Path) -> None:
+    journal = FlowJournal(store)
     assert journal.read_newest() is None
     for number in range(KEPT + 3):
         journal.append(at(number))
-    again = FlowJournal(spark.sparkContext, f"file://{tmp_path}/")
+    again = FlowJournal(store)
     assert again.read_newest() == at(KEPT + 2)
     entries = [each.name for each in (tmp_path / "flow").iterdir() if each.name.isdecimal()]
     assert len(entries) == KEPT, "old entries go"
     again.append(STATE)
-    assert FlowJournal(spark.sparkContext, str(tmp_path)).read_newest() == STATE
+    assert FlowJournal(store).read_newest() == STATE
 
 
-def test_of_two_drivers_only_one_writes_an_entry(spark: SparkSession, tmp_path: Path) -> None:
-    one, other = (FlowJournal(spark.sparkContext, str(tmp_path)) for _ in range(2))
+def test_of_two_drivers_only_one_writes_an_entry(store: CheckpointStore, tmp_path: Path) -> None:
+    one, other = (FlowJournal(store) for _ in range(2))
     assert one.read_newest() is other.read_newest() is None
     one.append(at(1))
     with pytest.raises(JournalTakenError, match="another driver uses this checkpoint"):
         other.append(at(2))
-    assert FlowJournal(spark.sparkContext, str(tmp_path)).read_newest() == at(1)
+    assert FlowJournal(store).read_newest() == at(1)
 
 
 def test_an_entry_that_was_written_though_its_attempt_failed_is_our_own(
-    spark: SparkSession, tmp_path: Path
+    store: CheckpointStore, tmp_path: Path
 ) -> None:
-    one, again = (FlowJournal(spark.sparkContext, str(tmp_path)) for _ in range(2))
+    one, again = (FlowJournal(store) for _ in range(2))
     one.append(at(1))
     again.append(at(1))
     again.append(at(2))
-    assert FlowJournal(spark.sparkContext, str(tmp_path)).read_newest() == at(2)
+    assert FlowJournal(store).read_newest() == at(2)
 
 
 @pytest.mark.parametrize(
@@ -67,28 +82,56 @@ def test_an_entry_that_was_written_though_its_attempt_failed_is_our_own(
     ids=["empty", "cut", "foreign", "another kind", "newer"],
 )  # fmt: skip
 def test_an_entry_that_is_not_ours_is_named(
-    spark: SparkSession, tmp_path: Path, text: bytes, error: str
+    store: CheckpointStore, tmp_path: Path, text: bytes, error: str
 ) -> None:
     (tmp_path / "flow").mkdir()
     (tmp_path / "flow/7").write_bytes(text)
     with pytest.raises(UsageError, match=f"flow/7: this entry.*{error}"):
-        FlowJournal(spark.sparkContext, str(tmp_path)).read_newest()
+        FlowJournal(store).read_newest()
 
 
-def test_what_lies_between_the_entries_is_ignored(spark: SparkSession, tmp_path: Path) -> None:
-    FlowJournal(spark.sparkContext, str(tmp_path)).append(at(1))
+def test_what_lies_between_the_entries_is_ignored(store: CheckpointStore, tmp_path: Path) -> None:
+    FlowJournal(store).append(at(1))
     for name in (".0.crc", "README", "1.tmp", "-1"):
         (tmp_path / "flow" / name).touch()
-    assert FlowJournal(spark.sparkContext, str(tmp_path)).read_newest() == at(1)
+    assert FlowJournal(store).read_newest() == at(1)
 
 
 def test_a_full_or_read_only_store_is_an_error_and_leaves_no_entry(
-    spark: SparkSession, tmp_path: Path
+    store: CheckpointStore, tmp_path: Path
 ) -> None:
     (tmp_path / "flow").touch()  # a file where the folder belongs: nothing can be written
-    journal = FlowJournal(spark.sparkContext, str(tmp_path))
+    journal = FlowJournal(store)
     with pytest.raises(Exception, match="flow"):
         journal.append(at(0))
     (tmp_path / "flow").unlink()
     journal.append(at(0))
-    assert FlowJournal(spark.sparkContext, str(tmp_path)).read_newest() == at(0)
+    assert FlowJournal(store).read_newest() == at(0)
+
+
+def test_both_go_on_with_what_the_other_one_has_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stores: list[CheckpointStore] = [
+        HadoopStore(spark.sparkContext, str(tmp_path)),
+        LocalStore(tmp_path),
+    ]
+    for number in range(2 * KEPT):
+        journal = FlowJournal(stores[number % 2])
+        assert journal.read_newest() == (at(number - 1) if number else None)
+        journal.append(at(number))
+    names = {each.name for each in (tmp_path / "flow").iterdir()}
+    entries = {str(number) for number in range(KEPT, 2 * KEPT)}
+    assert names <= entries | {f".{name}.crc" for name in entries}
+
+
+def test_a_folder_that_every_pod_mounts_is_written_without_java(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = spark.sparkContext
+    for place in (str(tmp_path), f"file://{tmp_path}", f"file:{tmp_path}"):
+        assert isinstance(open_store(context, place), LocalStore)
+    manager = "org.apache.spark.sql.execution.streaming.checkpointing"
+    chosen = SparkConf().set(MANAGER, f"{manager}.FileSystemBasedCheckpointFileManager")
+    monkeypatch.setattr(type(context), "getConf", lambda _: chosen)
+    assert isinstance(open_store(context, str(tmp_path)), HadoopStore), "the user has chosen"

@@ -17,7 +17,7 @@ from spark_jobs.pipeline.flow.sinks import (
 )
 from spark_jobs.pipeline.flow.sinks.delta import DeltaPlace
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
-from spark_jobs.pipeline.flow.sinks.folders import SinkFolders, find_local
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
 from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from spark_jobs.pipeline.flow.sinks.kinds import FlowSink, FlowSinks
@@ -25,6 +25,7 @@ from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.sinks.tables import TablePlace, TableSink
 from spark_jobs.pipeline.flow.sinks.topics import TopicSink
+from spark_jobs.pipeline.flow.stores import find_local
 
 OpenSinks = Callable[[str], FlowSinks]
 """Makes the sinks for a journal with this id."""

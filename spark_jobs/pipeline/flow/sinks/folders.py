@@ -16,6 +16,7 @@ from pathlib import Path
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.flow.stores import find_local
 
 HIDDEN = "_writing"
 
@@ -86,9 +87,3 @@ def _rename(pending: Pending) -> None:
             "files of the sink. Move the folders with this number and higher ones elsewhere, or "
             "choose another checkpoint"
         ) from error
-
-
-def find_local(path: str) -> Path | None:
-    """Return the folder of a sink's path; None if it is not a path of a file system."""
-    plain = path.removeprefix("file:") if path.startswith("file:/") else path
-    return Path("/", plain.lstrip("/")) if plain.startswith("/") else None

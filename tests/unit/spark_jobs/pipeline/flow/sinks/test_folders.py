@@ -10,7 +10,6 @@ from spark_jobs.pipeline.flow.journal import Pending
 from spark_jobs.pipeline.flow.sinks.folders import (
     FolderTakenError,
     SinkFolders,
-    find_local,
     finish_moves,
     move,
 )
@@ -68,13 +67,3 @@ def test_a_restart_moves_what_is_left_and_misses_nothing_that_somebody_took(
     finish_moves([taken, left])
     finish_moves([taken, left])
     assert [each.name for each in (tmp_path / "query=q").glob("batch=*")] == ["batch=7"]
-
-
-@pytest.mark.parametrize("path", ["s3a://bucket/rows", "hdfs://host/rows", "rows"])
-def test_a_path_that_pods_do_not_share_as_a_folder_is_not_one(path: str) -> None:
-    assert find_local(path) is None
-
-
-@pytest.mark.parametrize("path", ["/data/rows", "file:/data/rows", "file:///data/rows"])
-def test_a_path_may_be_a_url(path: str) -> None:
-    assert find_local(path) == Path("/data/rows")
