@@ -67,14 +67,15 @@ class DyingStage:
         self.dies_at = dies_at
         self.left = commit
         """How often this step is still passed before somebody dies at it."""
-        self.task: Task
-        """The task that runs."""
+        self.task: Task | None = None
+        """The task that runs. A driver that begins has none yet."""
 
     def pass_step(self, step: str) -> None:
         if step == self.dies_at and self.left:
             self.left -= 1
             if self.left == 0:
-                if step in self.driver_steps:  # the connections of a process end with it
+                if step in self.driver_steps and self.task is not None:
+                    # The connections of a process end with it.
                     self.task.socket.shutdown(socket.SHUT_RDWR)
                 raise DiedError(step)
 

@@ -37,6 +37,8 @@ MUTATIONS = [
     (COMMITS, "self._last.get(asked.session, 0) >= asked.number", "False"),
     (COMMITS, "if session in live}", "if session}"),
     (COMMITS, "self.ends = dict(begins) | self.ends", "self.ends = self.ends | dict(begins)"),
+    # A driver takes the journal before it deletes what another one has not committed.
+    (BEGINNING, "        self.journal.append(state)\n        takeover", "        takeover"),
     # The task knows only after the journal, and folders are seen only after it.
     (SERVING, "            await self._persist(state)\n", ""),
     (SERVING, "        self._journal.append(state)\n", ""),

@@ -68,9 +68,12 @@ class FlowBeginner:
         if state is not None:
             self._check_group(state)
             folders.finish_moves(state.pending)
+            state = msgspec.structs.replace(state, pending=[])
         else:
             state = self._take_over() or self._make_new()
-            self.journal.append(state)
+        # With an entry of its own this driver takes the journal. A driver before it that was frozen
+        # can commit nothing afterwards, so what is in no entry may be deleted.
+        self.journal.append(state)
         takeover.put_aside(self.journal)
         if skipping.is_open(self.skip, state.skip):
             beginning = self._skip_losses(state, is_request=True)

@@ -15,6 +15,8 @@ _FROM_THE_POD = {POD_UID: "metadata.uid", "SPARK_LOCAL_HOSTNAME": "status.podIP"
 Environment variables from the pod's own fields. Spark listens on SPARK_LOCAL_HOSTNAME, which is an
 address, because executors cannot resolve the name of a pod.
 """
+_REQUEST = "spark.kubernetes.driver.request.cores"
+"""Spark's own setting. In client mode Spark ignores it, because it does not create the pod."""
 _PORTS = {
     "driver": pod_paths.DRIVER_PORT,
     "blocks": pod_paths.BLOCKS_PORT,
@@ -55,7 +57,10 @@ def _build_spec(wanted: WantedPods) -> Document:
             for name, port in _PORTS.items()
         ],
         "resources": {
-            "requests": {"cpu": str(process.cores), "memory": process.memory},
+            "requests": {
+                "cpu": wanted.job.spark_conf.get(_REQUEST, str(process.cores)),
+                "memory": process.memory,
+            },
             "limits": {"memory": process.memory},
         },
         "volumeMounts": [

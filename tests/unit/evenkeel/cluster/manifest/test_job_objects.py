@@ -331,6 +331,8 @@ def test_resources_follow_from_the_spec() -> None:
         "requests": {"cpu": "2", "memory": "3Gi"},
         "limits": {"memory": "3Gi"},
     }
+    less = a_group(sparkConf={"spark.kubernetes.driver.request.cores": "100m"})
+    assert main(driver(less))["resources"]["requests"]["cpu"] == "100m"
     found = spark(group)
     assert found["spark.driver.memory"] == "1462m"
     assert found["spark.executor.cores"] == "4"

@@ -14,10 +14,16 @@ from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.flow import takeover
 from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
-from spark_jobs.pipeline.flow.journal import FlowState, Pending
+from spark_jobs.pipeline.flow.journal import (
+    FlowJournal,
+    FlowState,
+    JournalTakenError,
+    Pending,
+)
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
+from spark_jobs.pipeline.flow.stores import LocalStore
 from spark_jobs.planning import SeenOffsets
 from tests.flows import FakeJournal
 
@@ -74,7 +80,7 @@ def write_batches(
 
 
 def begin(
-    folder: Path, journal: FakeJournal, brokers: FakeBrokers, *, skip: str = "",
+    folder: Path, journal: FakeJournal | FlowJournal, brokers: FakeBrokers, *, skip: str = "",
     loses: bool = False, is_scheduled: bool = False,
 ) -> FlowBeginning:  # fmt: skip
     source = {"nameServers": "n:1", "topics": "orders", "group": "billing"}
@@ -106,6 +112,18 @@ def test_folders_that_a_driver_has_left_are_moved_first(tmp_path: Path) -> None:
     pending = folders.plan_move(str(hidden), 7)
     begin(tmp_path, FakeJournal([make_state({A: 10}, pending=[pending])]), FakeBrokers({A: NOW}))
     assert Path(pending.place).exists()
+
+
+def test_a_driver_that_was_frozen_can_commit_nothing_once_another_one_has_begun(
+    tmp_path: Path,
+) -> None:
+    """Its accepted commits name folders that the new driver deletes."""
+    store = LocalStore(tmp_path)
+    frozen = FlowJournal(store)
+    frozen.append(make_state({A: 10}))
+    begin(tmp_path, FlowJournal(store), FakeBrokers({A: NOW}))
+    with pytest.raises(JournalTakenError):
+        frozen.append(make_state({A: 12}))
 
 
 def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
@@ -185,7 +203,7 @@ def test_a_request_to_skip_waits_until_every_broker_answers(tmp_path: Path) -> N
     journal = FakeJournal([make_state({A: 1, B: 1})])
     with pytest.raises(NoBrokerError):
         begin(tmp_path, journal, FakeBrokers({A: NOW}, frozenset({"broker-b"})), skip="May")
-    assert len(journal.entries) == 1
+    assert journal.entries[-1] == make_state({A: 1, B: 1}), "nothing is skipped"
 
 
 def test_a_job_that_may_lose_messages_begins_after_its_losses(tmp_path: Path) -> None:
@@ -194,7 +212,7 @@ def test_a_job_that_may_lose_messages_begins_after_its_losses(tmp_path: Path) ->
     found = begin(tmp_path, journal, FakeBrokers({A: NOW, B: NOW}, silent), skip="May", loses=True)
     assert found == FlowBeginning(make_state({A: 5, B: 1}, skip="May"))
     assert begin(tmp_path, journal, FakeBrokers({A: NOW}, silent), skip="May", loses=True) == found
-    assert len(journal.entries) == 2, "without a loss nothing is written"
+    assert journal.entries[-1] == found.state, "without a loss nothing is changed"
 
 
 def test_a_scheduled_run_ends_where_the_queues_end_now_and_begins_new_ones(tmp_path: Path) -> None:
@@ -203,9 +221,8 @@ def test_a_scheduled_run_ends_where_the_queues_end_now_and_begins_new_ones(tmp_p
     found = begin(tmp_path, journal, brokers, is_scheduled=True)
     assert found.until == {A: 30, B: 9}
     assert offsets.read_offsets(found.state.offsets) == {A: 10, B: 7, OTHER: 2}
-    assert journal.entries[1:] == [found.state]
-    begin(tmp_path, journal, brokers, is_scheduled=True)
-    assert len(journal.entries) == 2, "nothing is new"
+    assert journal.entries[-1] == found.state
+    assert begin(tmp_path, journal, brokers, is_scheduled=True) == found
     silent = FakeBrokers({A: NOW}, frozenset({A.broker}))
     with pytest.raises(NoBrokerError):
         begin(tmp_path, journal, silent, is_scheduled=True)
