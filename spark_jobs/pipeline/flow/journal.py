@@ -9,7 +9,7 @@ What each crash point leaves, and what the next driver does:
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
-| before the entry is written | folders without an entry | writes an entry, deletes them, and reads again |
+| before the entry is written | folders without an entry | takes the journal, and deletes them |
 | before all folders are moved | an entry with `pending` | moves those that are not moved yet |
 | before the tasks know | an entry with `pending` | finds no folder to move |
 """
