@@ -62,9 +62,23 @@ class History:
         """Publish a plan with random owners."""
         self.epoch += 1
         slots = sorted(self.executors)
-        queues = sorted(self.client.list_offsets(self.ground.topic))
+        queues = sorted(self.find_ends())
         owners = [(each.broker, each.id, self.rng.choice(slots)) for each in queues]
         self.ground.put("plan", Plan(self.epoch, owners, dict(self.executors)))
+
+    def find_ends(self) -> dict[MessageQueue, int]:
+        """Find where all queues end. A broker may have been killed just now."""
+
+        def ask() -> dict[MessageQueue, int] | None:
+            try:
+                found = self.client.list_offsets(self.ground.topic)
+            except MqError:
+                return None
+            return {queue: each.max for queue, each in found.items()}
+
+        ends = wait_for(ask, bool, PATIENCE_SECONDS)
+        assert ends, "the brokers do not answer"
+        return ends
 
     def fill(self, slot: str) -> None:
         """Start a task in a slot, as an executor of its own."""
@@ -201,7 +215,7 @@ def scale(it: History) -> None:
 
 
 def add_a_queue(it: History) -> None:
-    it.mq.create_topics({it.ground.topic: len(it.client.list_offsets(it.ground.topic)) // 2 + 1})
+    it.mq.create_topics({it.ground.topic: len(it.find_ends()) // len(it.mq.brokers) + 1})
     it.publish()
 
 
@@ -258,7 +272,7 @@ def _check(it: History, numbers: Numbers) -> None:
 
     found = wait_for(look, lambda found: sure <= found.keys(), PATIENCE_SECONDS)
     assert sure <= found.keys(), f"lost: {sorted(sure - found.keys())[:9]}"
-    ends = {queue: each.max for queue, each in it.client.list_offsets(it.ground.topic).items()}
+    ends = it.find_ends()
     read = wait_for(lambda: _read_journal(it), lambda read: read == ends, PATIENCE_SECONDS)
     assert read == ends, f"the journal has {read}, and the queues end at {ends}"
     found = arrived(it.ground.rows)
