@@ -1,4 +1,4 @@
-"""Where the rows of a flow go: PostgreSQL, topics and functions of users."""
+"""Where the rows of a flow go: databases, tables, topics and functions of users."""
 
 import os
 import signal
@@ -15,8 +15,10 @@ from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, RunningJob
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
+from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from tests.real.numbers import Numbers
 from tests.real.spark.source import list_stored
+from tests.tables import make_delta, make_iceberg
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -150,3 +152,37 @@ def test_a_scheduled_run_sends_rows_to_a_topic_and_dead_letters_to_a_function_an
     assert sorted(each.body for each in found) == sorted(expected)
     letters = [file.read_text() for file in (tmp_path / "made").iterdir()]
     assert letters == ["43 odd\n"]
+
+
+def test_a_query_of_duckdb_fills_an_iceberg_table_and_a_delta_table_of_dead_letters(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
+) -> None:
+    rocketmq.create_topics({unique_name: 2})
+    where = rocketmq.name_server.address
+    rows, letters = make_iceberg(tmp_path), make_delta(tmp_path)
+    assert isinstance(rows.place, IcebergPlace)
+    query = """
+        SELECT CAST(decode(body) AS bigint) AS number, store_timestamp,
+        CASE WHEN decode(body) = '43' THEN 'odd' END AS _error FROM messages
+    """
+    options = dict(rows.place.options)
+    parts = {
+        "engine": "Flow",
+        "transform": {"duckdb": query},
+        "sink": {"format": "iceberg", "path": rows.place.name, "options": options},
+        "deadLetter": {"format": "delta", "path": letters.place.name},
+    }
+    with (
+        Numbers(where, unique_name) as numbers,
+        RunningJob(tmp_path, client, unique_name, where, parts=parts) as job,
+    ):
+        job.wait_until_adopted(slots=2)
+        wait_for(lambda: numbers.sent, lambda sent: sent > 60)
+        numbers.stop()
+        job.wait_until(lambda report: report["offsets"] == numbers.sent)
+        assert job.end_by(signal.SIGTERM) == DONE
+    expected = [number for number in range(numbers.sent) if number != 43]
+    assert sorted(rows.read()["number"].to_pylist()) == expected
+    assert letters.read().select(["number", "_error"]).to_pylist() == [
+        {"number": 43, "_error": "odd"}
+    ]
