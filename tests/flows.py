@@ -35,6 +35,10 @@ class FakeJournal:
             raise self.failures.pop(0)
         self.entries.append(state)
 
+    @property
+    def number(self) -> int:
+        return len(self.entries) - 1
+
     def read_newest(self) -> FlowState | None:
         return self.entries[-1] if self.entries else None
 
@@ -78,6 +82,10 @@ class DyingStage:
                     # The connections of a process end with it.
                     self.task.socket.shutdown(socket.SHUT_RDWR)
                 raise DiedError(step)
+
+    @property
+    def number(self) -> int:
+        return self.kept.number
 
     def append(self, state: FlowState) -> None:
         self.pass_step(self.driver_steps[0])

@@ -29,7 +29,7 @@ def main(number: int, ground: Ground) -> None:
     beginner = FlowBeginner(journal, begins, reading, ground.make_sinks, "", is_scheduled=False)
     beginning = _begin(beginner)
     query = beginning.state.query
-    sinks = ground.make_sinks(query)
+    sinks = ground.make_sinks(query, journal.number)
     sinks.clean()
     secret = secrets.token_hex(16)
     source = GroupSource(ground.group, [ground.name_server])
@@ -39,7 +39,7 @@ def main(number: int, ground: Ground) -> None:
     server.start("127.0.0.1", 0)
     place = DriverPlace("127.0.0.1", server.port, secret)
     written = ground.folder / f"place-{number}.new"
-    written.write_bytes(msgspec.json.encode((place, query)))
+    written.write_bytes(msgspec.json.encode((place, query, journal.number)))
     written.rename(ground.folder / f"place-{number}")
     plan: Plan | None = None
     while True:

@@ -55,8 +55,8 @@ class Ground(msgspec.Struct, frozen=True):
         }  # fmt: skip
         return options.parse_reading(given, is_stream=True)
 
-    def make_sinks(self, query: str) -> SeparateSinks:
-        return SeparateSinks(FileSink(SinkFolders(str(self.rows), query), FileFormat("json")))
+    def make_sinks(self, query: str, term: int) -> SeparateSinks:
+        return SeparateSinks(FileSink(SinkFolders(str(self.rows), query, term), FileFormat("json")))
 
     def put(self, name: str, what: msgspec.Struct) -> None:
         """Replace a file as a whole."""
@@ -67,13 +67,13 @@ class Ground(msgspec.Struct, frozen=True):
     def read_plan(self) -> Plan:
         return msgspec.json.decode((self.folder / "plan").read_bytes(), type=Plan)
 
-    def find_place(self, number: int) -> tuple[DriverPlace, str] | None:
-        """Find where a driver listens, and its query; None before it does."""
+    def find_place(self, number: int) -> tuple[DriverPlace, str, int] | None:
+        """Find where a driver listens, its query and its term; None before it does."""
         try:
             text = (self.folder / f"place-{number}").read_bytes()
         except FileNotFoundError:
             return None
-        return msgspec.json.decode(text, type=tuple[DriverPlace, str])
+        return msgspec.json.decode(text, type=tuple[DriverPlace, str, int])
 
 
 def list_bodies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -27,8 +27,8 @@ def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def main(number: int, slot: str, ground: Ground) -> None:
     found = ground.find_place(number)
     assert found is not None, "its driver listens"
-    place, query = found
-    sinks = ground.make_sinks(query)
+    place, query, term = found
+    sinks = ground.make_sinks(query, term)
     list(FlowTask(place, slot, ground.make_reading(), sinks, work, COMMIT_SECONDS)(()))
 
 

@@ -6,6 +6,7 @@ COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/f
 ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task_rows.py"
 LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/sinks/folders.py"
 CALLS, TABLES = "spark_jobs/pipeline/flow/calls.py", "spark_jobs/pipeline/flow/sinks/tables.py"
+JOURNAL = "spark_jobs/pipeline/flow/journal.py"
 DELTA = "spark_jobs/pipeline/flow/sinks/delta.py"
 FITTING = "spark_jobs/pipeline/flow/sinks/fitting.py"
 DUCKDB = "spark_jobs/pipeline/flow/duckdb_query.py"
@@ -39,10 +40,17 @@ MUTATIONS = [
     (COMMITS, "self.ends = dict(begins) | self.ends", "self.ends = self.ends | dict(begins)"),
     # A driver takes the journal before it deletes what another one has not committed.
     (BEGINNING, "        self.journal.append(state)\n        takeover", "        takeover"),
+    (JOURNAL, "default=number) > number:", "default=number) > 10**9:"),
+    (JOURNAL, "self._writer = uuid.uuid4().hex", 'self._writer = ""'),
+    (FOLDERS, "int(term) < self._term", "bool(term)"),
     # The task knows only after the journal, and folders are seen only after it.
     (SERVING, "            await self._persist(state)\n", ""),
-    (SERVING, "        self._journal.append(state)\n", ""),
-    (SERVING, "            folders.move(each)\n", "            pass\n"),
+    (
+        SERVING,
+        "steps: list[Callable[[], None]] = [partial(self._journal.append, state)]",
+        "steps: list[Callable[[], None]] = []",
+    ),
+    (SERVING, "        steps += [partial(folders.move, each) for each in state.pending]\n", ""),
     (
         SERVING,
         "if unsettled is not None and unsettled.number == asked.number:",
@@ -128,11 +136,7 @@ MUTATIONS = [
     (DELTA, "            if _INVALID not in str(error) and ", "            if True or "),
     (ICEBERG, "(*change._requirements, same_table)", "(same_table,)"),
     (TABLES, "        if not self._has_positions:\n", "        if False:\n"),
-    (
-        FITTING,
-        "        return (given.tz is None) == (wanted.tz is None)\n",
-        "        return True\n",
-    ),
+    (FITTING, " and (given.tz is None) == (wanted.tz is None)", ""),
     (FITTING, "            if each.name not in fields:\n", "            if False:\n"),
     (SEPARATE, "            self._sent_dead += new\n", "            pass\n"),
     (DUCKDB, """    database.execute("SET GLOBAL TimeZone = 'UTC'")""", "    pass"),
@@ -142,8 +146,8 @@ MUTATIONS = [
     (ROWS, "self.committed = self.stored = stop", "self.committed = stop"),
     (
         SEPARATE,
-        "return Written(self._rows.write(delivery, rows), written)",
-        "return Written(written, self._rows.write(delivery, rows))",
+        "found = Written(self._rows.write(delivery, rows), written)",
+        "found = Written(written, self._rows.write(delivery, rows))",
     ),
     (CHOOSING, "    if ours != theirs:\n", "    if False:\n"),
     # Few calls run at the same time, but those that last long hold up no others.
@@ -172,14 +176,14 @@ MUTATIONS = [
         "                FlowState('q', '', 0, 0, {}), epoch=",
     ),
     (BEGINNING, "            folders.finish_moves(state.pending)\n", "            pass\n"),
-    (BEGINNING, "delete(state.batch + 1)", "delete(state.batch)"),
+    (BEGINNING, "delete(state.batch)", "delete(state.batch - 1)"),
     (BEGINNING, "            seen = require_masters(require_all(seen))\n", "            pass\n"),
     (BEGINNING, "if self.reading.reads(queue.topic)}", "}"),
     (BEGINNING, "skip=self.skip if is_request else state.skip", "skip=state.skip"),
     (BEGINNING, "if not is_request and not skipped.lines:", "if False:"),
     (TAKEOVER, "entry.aside | entry.offsets", "entry.offsets"),
     (TAKEOVER, "default=0)", "default=-1)"),
-    (TAKEOVER, "        journal.move(name, ASIDE)\n", "        pass\n"),
+    (TAKEOVER, '        journal.move(name, f"{ASIDE}/{journal.number}")\n', "        pass\n"),
     (TAKEOVER, "skip=skipping.read_last_used(written)", "skip=''"),
     (
         FOLDERS,
@@ -187,5 +191,9 @@ MUTATIONS = [
         "        raise\n",
     ),
     (FOLDERS, "        if not place.exists():\n", "        if True:\n"),
-    (FOLDERS, "        shutil.rmtree(self._root / HIDDEN, ignore_errors=True)\n", "        pass\n"),
+    (
+        FOLDERS,
+        "                shutil.rmtree(each, ignore_errors=True)\n",
+        "                pass\n",
+    ),
 ]

@@ -110,8 +110,8 @@ class FlowBeginner:
         if state is None:
             return None
         self._check_group(state)
-        self.open_sinks(state.query).delete(state.batch + 1)
-        log.info("the flow takes over the checkpoint of batches, after batch %d", state.batch)
+        self.open_sinks(state.query, 0).delete(state.batch)
+        log.info("the flow takes over the checkpoint of batches, after batch %d", state.batch - 1)
         return state
 
     def _check_group(self, state: FlowState) -> None:

@@ -167,7 +167,9 @@ def run(
     beginning = _begin(beginner, assignments, stop)
     if beginning is None:
         return exit_codes.TRY_AGAIN
-    sinks, secret = users.open_sinks(beginning.state.query), secrets.token_hex(32)
+    # The number of the entry with which this driver has taken the journal is its term.
+    sinks = users.open_sinks(beginning.state.query, journal.number)
+    secret = secrets.token_hex(32)
     sinks.clean()
     source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
     server = FlowServer(

@@ -15,8 +15,10 @@ What each crash point leaves, and what the next driver does:
 """
 
 import logging
+import uuid
 
 import msgspec
+from py4j.protocol import Py4JError
 
 from contract.following import UNREADABLE
 from mq_client.errors import UsageError
@@ -54,6 +56,13 @@ class FlowState(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
+class JournalEntry(FlowState, frozen=True, kw_only=True):
+    """A state as it is written."""
+
+    writer: str
+    """A random id of the driver: it tells its own entries from equal ones of others."""
+
+
 class JournalTakenError(Exception):
     """Another driver has written the entry that this driver wanted to write."""
 
@@ -64,6 +73,7 @@ class FlowJournal:
     def __init__(self, store: CheckpointStore) -> None:
         """Touch nothing yet."""
         self._store = store
+        self._writer = uuid.uuid4().hex
         self.number = -1
         """The number of the newest entry; -1 before the first."""
 
@@ -96,19 +106,33 @@ class FlowJournal:
     def append(self, state: FlowState) -> None:
         """Write the next entry, and remove an old one."""
         number = self.number + 1
-        text = msgspec.json.encode(state)
+        text = msgspec.json.encode(
+            JournalEntry(**msgspec.structs.asdict(state), writer=self._writer)
+        )
+        if number == 0:
+            self._store.make_folder(FOLDER)
         try:
             self._store.create(_name_entry(number), text)
         except FileExistsError as error:
             # An earlier attempt of ours may have written it, and have failed after that.
             if self.read(_name_entry(number)) != text:
-                raise JournalTakenError(
-                    f"{self._store.location}/{_name_entry(number)} exists already: another driver "
-                    "uses this checkpoint"
-                ) from error
+                raise self._make_taken(number) from error
+        if max(self.list_numbers(FOLDER), default=number) > number:
+            # Old entries are removed, so a driver that was frozen for long may find its name free.
+            self._store.delete(_name_entry(number))
+            raise self._make_taken(number)
         self.number = number
         if number >= KEPT:
-            self._store.delete(_name_entry(number - KEPT))
+            try:
+                self._store.delete(_name_entry(number - KEPT))
+            except (OSError, Py4JError) as error:
+                log.warning("an old entry of the journal cannot be deleted: %s", error)
+
+    def _make_taken(self, number: int) -> JournalTakenError:
+        return JournalTakenError(
+            f"{self._store.location}/{_name_entry(number)} is not ours: another driver uses this "
+            "checkpoint"
+        )
 
     def list_numbers(self, folder: str) -> list[int]:
         """List the files in a folder of the checkpoint whose names are numbers."""

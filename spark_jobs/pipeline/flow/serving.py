@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -386,9 +387,11 @@ class FlowServer:
 
     async def _persist(self, state: FlowState) -> None:
         """Write an entry, and move its folders. Try again while the file system does not work."""
+        steps: list[Callable[[], None]] = [partial(self._journal.append, state)]
+        steps += [partial(folders.move, each) for each in state.pending]
         for pause in PATIENCE.make_pauses():
             try:
-                await asyncio.to_thread(self._write, state)
+                await asyncio.to_thread(_take, steps)
             except (OSError, Py4JError) as error:
                 text = str(error).strip().partition("\n")[0]
                 self.trouble = f"commits wait, because files cannot be written: {text}"
@@ -396,11 +399,6 @@ class FlowServer:
                 await asyncio.sleep(pause)
             else:
                 return
-
-    def _write(self, state: FlowState) -> None:
-        self._journal.append(state)
-        for each in state.pending:
-            folders.move(each)
 
     def _count(self, accepted: AcceptedCommit) -> None:
         tally, slot, asked = self.tally, accepted.slot, accepted.asked
@@ -457,3 +455,10 @@ class FlowServer:
         due = self._group.find_next_change()
         if due is not None:
             self._timer = self._loop.call_at(due, self._turn)
+
+
+def _take(steps: list[Callable[[], None]]) -> None:
+    """Take steps in their order. After an error, those that are left can be taken later."""
+    while steps:
+        steps[0]()
+        del steps[0]

@@ -6,6 +6,7 @@ ms while executors start, and queues that move wait for it. So Python writes the
 """
 
 import contextlib
+import errno
 import os
 import uuid
 from pathlib import Path
@@ -16,6 +17,8 @@ from pyspark import SparkContext
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 """The setting with which users choose how Spark writes files of checkpoints."""
+_UNSUPPORTED = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+"""What a file system answers that cannot do something at all."""
 
 
 class CheckpointStore(Protocol):
@@ -30,6 +33,9 @@ class CheckpointStore(Protocol):
 
     def read(self, name: str) -> bytes:
         """Read a file."""
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder, unless it exists."""
 
     def create(self, name: str, text: bytes) -> None:
         """
@@ -95,12 +101,14 @@ class HadoopStore:
         finally:
             stream.close()
 
+    def make_folder(self, name: str) -> None:
+        """Make a folder, unless it exists."""
+        self._manager.mkdirs(self._make_path(name))
+
     def create(self, name: str, text: bytes) -> None:
         """Write a file that lasts, whole or not at all."""
-        path = self._make_path(name)
-        self._manager.mkdirs(path.getParent())
         try:
-            stream = self._manager.createAtomic(path, False)
+            stream = self._manager.createAtomic(self._make_path(name), False)
             try:
                 stream.write(bytearray(text))
                 stream.hsync()
@@ -141,17 +149,22 @@ class LocalStore:
 
     def list_names(self, folder: str) -> list[str]:
         """List the files of a folder; none if there is no folder."""
-        path = self._root / folder
-        return [each.name for each in path.iterdir()] if path.is_dir() else []
+        try:
+            return [each.name for each in (self._root / folder).iterdir()]
+        except FileNotFoundError:
+            return []
 
     def read(self, name: str) -> bytes:
         """Read a file."""
         return (self._root / name).read_bytes()
 
+    def make_folder(self, name: str) -> None:
+        """Make a folder, unless it exists."""
+        (self._root / name).mkdir(parents=True, exist_ok=True)
+
     def create(self, name: str, text: bytes) -> None:
         """Write a file that lasts, whole or not at all."""
         path = self._root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         written = path.with_name(f".{path.name}.{uuid.uuid4()}")
         try:
             with written.open("xb") as file:
@@ -161,7 +174,7 @@ class LocalStore:
             _publish(written, path)
         finally:
             written.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists, and the checksum that Hadoop may have written for it."""
@@ -171,9 +184,10 @@ class LocalStore:
 
     def move(self, name: str, folder: str) -> None:
         """Move a file or folder into a folder, if it exists, with Hadoop's checksum."""
-        (self._root / folder).mkdir(parents=True, exist_ok=True)
         for each in (f".{name}.crc", name):
             with contextlib.suppress(FileNotFoundError):
+                (self._root / each).stat()
+                self.make_folder(folder)
                 (self._root / each).rename(self._root / folder / each)
 
 
@@ -181,17 +195,22 @@ def _publish(written: Path, path: Path) -> None:
     """Give a file its name. Of two drivers that do so at the same time, one gets an error."""
     try:
         os.link(written, path)
-    except FileExistsError:
-        raise
-    except OSError:  # this file system has no hard links
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        # A file system without hard links: the look and the rename are two steps here.
         if path.exists():
             raise FileExistsError(str(path)) from None
         written.rename(path)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Let what has happened in a folder last, where the file system can do that."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
     finally:
         os.close(opened)

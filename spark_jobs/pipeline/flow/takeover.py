@@ -1,10 +1,11 @@
 """
 Takes over a checkpoint that a job with batches has written.
 
-The flow continues where the last committed batch has ended, in the same folders, with the next
-number. A batch that was planned and not committed may have written its folder already. The flow
-reads those messages again, so it deletes that folder first. Then it puts Spark's logs aside: an
-older image, which does not know flows, must not continue where batches have ended.
+The flow continues where the last committed batch has ended, in the same folders. A batch that was
+planned and not committed may have written its folder already. The flow reads those messages again,
+so it deletes that folder first, and never uses that number: a driver that was frozen may delete the
+folder late. Then it puts Spark's logs aside: an older image, which does not know flows, must not
+continue where batches have ended.
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
@@ -50,7 +51,7 @@ def read_batches(journal: FlowJournal) -> FlowState | None:
         ) from error
     entry = offsets.read(written)
     return FlowState(
-        query, group, epoch, number, offsets.write_offsets(entry.aside | entry.offsets),
+        query, group, epoch, number + 1, offsets.write_offsets(entry.aside | entry.offsets),
         skip=skipping.read_last_used(written),
     )  # fmt: skip
 
@@ -59,4 +60,4 @@ def put_aside(journal: FlowJournal) -> None:
     """Put Spark's logs aside, if there are any. Call it once the flow has an entry of its own."""
     # The id goes first: without it, a query gets new folders, and replaces none of the old ones.
     for name in (METADATA, PLANNED, COMMITTED):
-        journal.move(name, ASIDE)
+        journal.move(name, f"{ASIDE}/{journal.number}")

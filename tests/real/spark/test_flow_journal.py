@@ -60,13 +60,30 @@ def test_of_two_drivers_only_one_writes_an_entry(store: CheckpointStore, tmp_pat
 
 
 def test_an_entry_that_was_written_though_its_attempt_failed_is_our_own(
-    store: CheckpointStore, tmp_path: Path
+    store: CheckpointStore,
 ) -> None:
-    one, again = (FlowJournal(store) for _ in range(2))
+    one, other = FlowJournal(store), FlowJournal(store)
     one.append(at(1))
-    again.append(at(1))
-    again.append(at(2))
+    one.number = -1  # as after an attempt that failed at its end
+    one.append(at(1))
+    with pytest.raises(JournalTakenError):
+        other.append(at(1))  # with the same text
+    one.append(at(2))
     assert FlowJournal(store).read_newest() == at(2)
+
+
+def test_a_driver_that_was_frozen_for_long_finds_its_name_free_and_gets_an_error(
+    store: CheckpointStore,
+) -> None:
+    frozen, other = FlowJournal(store), FlowJournal(store)
+    frozen.append(at(0))
+    other.read_newest()
+    for number in range(1, KEPT + 3):
+        other.append(at(number))
+    with pytest.raises(JournalTakenError):
+        frozen.append(at(1))
+    assert "1" not in store.list_names("flow")
+    assert FlowJournal(store).read_newest() == at(KEPT + 2)
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_an_upsert_that_runs_again_changes_nothing_and_the_newest_row_stays(
 def test_a_function_of_a_flow_gets_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "sink.py"
     file.write_text(FUNCTION, "utf-8")
-    sinks = choosing.read(make_job_file(sink={"file": str(file)}))("q")
+    sinks = choosing.read(make_job_file(sink={"file": str(file)}))("q", 1)
     sent: list[bytes] = []
     monkeypatch.setattr("urllib.request.urlopen", lambda url, data, timeout: sent.append(data))
     rows = pa.RecordBatch.from_pydict({"line": ["a=1", "b=2"]})

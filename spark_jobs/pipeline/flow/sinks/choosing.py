@@ -27,8 +27,8 @@ from spark_jobs.pipeline.flow.sinks.tables import TablePlace, TableSink
 from spark_jobs.pipeline.flow.sinks.topics import TopicSink
 from spark_jobs.pipeline.flow.stores import find_local
 
-OpenSinks = Callable[[str], FlowSinks]
-"""Makes the sinks for a journal with this id."""
+OpenSinks = Callable[[str, int], FlowSinks]
+"""Makes the sinks for a journal with this id, and a driver of this term."""
 TABLES: dict[str, tuple[Callable[[str, Mapping[str, str]], TablePlace], str]] = {
     delta.FORMAT: (DeltaPlace, delta.PACKAGE),
     iceberg.FORMAT: (IcebergPlace, iceberg.PACKAGE),
@@ -80,25 +80,25 @@ def read(job: JobFile) -> OpenSinks:
     """Read the sinks of a job without obstacles."""
     if job.sink.format == postgres.FORMAT:
         sinks = _read_postgres(job.sink, job.dead_letter)
-        return lambda _: sinks
+        return lambda query, term: sinks
     make_rows = _read_sink("sink", job.sink)
     if job.dead_letter is None:
-        return lambda query: SeparateSinks(make_rows(query))
+        return lambda query, term: SeparateSinks(make_rows(query, term))
     make_dead = _read_sink("deadLetter", job.dead_letter)
-    _check_positions(make_rows(""), make_dead(""))
-    return lambda query: SeparateSinks(make_rows(query), make_dead(query))
+    _check_positions(make_rows("", 0), make_dead("", 0))
+    return lambda query, term: SeparateSinks(make_rows(query, term), make_dead(query, term))
 
 
-def _read_sink(field: str, sink: JobSink) -> Callable[[str], FlowSink]:
+def _read_sink(field: str, sink: JobSink) -> Callable[[str, int], FlowSink]:
     if sink.file is not None:
         function = FunctionSink(users_part.load_function(sink.file, functions.NAME))
-        return lambda _: function
+        return lambda query, term: function
     if sink.format == topics.FORMAT:
         try:
             topic = TopicSink(options.parse_sending(sink.options))
         except UsageError as error:
             raise UsageError(f"{field}.options: {error}") from error
-        return lambda _: topic
+        return lambda query, term: topic
     assert sink.path is not None, "checked by `list_obstacles`"
     assert sink.format is not None
     if sink.format in TABLES:
@@ -110,9 +110,9 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str], FlowSink]:
         make_place, package = TABLES[sink.format]
         tables.check_installed(sink.format, package)
         table = TableSink(make_place(sink.path, sink.options), has_positions=field == "sink")
-        return lambda _: table
+        return lambda query, term: table
     path, form = sink.path, FileFormat(sink.format)
-    return lambda query: FileSink(SinkFolders(path, query), form)
+    return lambda query, term: FileSink(SinkFolders(path, query, term), form)
 
 
 def _check_positions(sink: FlowSink, dead: FlowSink) -> None:

@@ -50,6 +50,8 @@ class FileSink(JournaledSink):
         folder = self.folders.name_hidden(delivery.session, delivery.number)
         try:
             self.format.write(folder, rows)
+        except MemoryError:
+            raise
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise RowsRefusedError(f"{self.format.name}: {error}") from error
         return str(folder)

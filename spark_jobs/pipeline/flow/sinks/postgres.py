@@ -115,6 +115,8 @@ class PostgresWriter:
             if not (error.sqlstate or "").startswith(_REFUSED):
                 raise
             raise RowsRefusedError(f"table {sinks.table}: {str(error).strip()}") from error
+        except MemoryError:
+            raise
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise RowsRefusedError(f"table {sinks.table}: {error}") from error
         return Written()

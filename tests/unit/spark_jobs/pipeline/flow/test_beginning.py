@@ -90,8 +90,8 @@ def begin(
     entries: Any = journal
     asked: Any = brokers
 
-    def open_sinks(query: str) -> SeparateSinks:
-        return SeparateSinks(FileSink(SinkFolders(str(folder), query), FileFormat("json")))
+    def open_sinks(query: str, term: int) -> SeparateSinks:
+        return SeparateSinks(FileSink(SinkFolders(str(folder), query, term), FileFormat("json")))
 
     return FlowBeginner(entries, asked, reading, open_sinks, skip, is_scheduled).begin()
 
@@ -106,7 +106,7 @@ def test_a_new_flow_begins_where_the_brokers_say_and_writes_it_down(tmp_path: Pa
 
 
 def test_folders_that_a_driver_has_left_are_moved_first(tmp_path: Path) -> None:
-    folders = SinkFolders(str(tmp_path), "q")
+    folders = SinkFolders(str(tmp_path), "q", 1)
     hidden = folders.name_hidden("session", 1)
     hidden.mkdir(parents=True)
     pending = folders.plan_move(str(hidden), 7)
@@ -135,7 +135,7 @@ def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
     aside = {"aside": offsets.write_offsets({OTHER: 2}), "skip": "May"}
     journal = FakeJournal(files=write_batches({A: 10, B: 20}, planned={A: 12, B: 25}, **aside))
     found = begin(tmp_path, journal, FakeBrokers({A: NOW}))
-    assert found.state == make_state({A: 10, B: 20, OTHER: 2}, batch=4, skip="May")
+    assert found.state == make_state({A: 10, B: 20, OTHER: 2}, batch=5, skip="May")
     assert journal.entries == [found.state]
     assert [folder.exists() for folder in folders] == [True, False], "its rows are read again"
     assert all(name.startswith("taken-over/") for name in journal.files)
@@ -153,7 +153,7 @@ def test_the_first_batch_has_no_rows_so_it_need_not_be_committed(tmp_path: Path)
     files = write_batches({A: 10})
     files = {"metadata": files["metadata"], "offsets/0": files["offsets/4"]}
     found = begin(tmp_path, FakeJournal(files=files), FakeBrokers({A: NOW}))
-    assert found.state == make_state({A: 10}, batch=0)
+    assert found.state == make_state({A: 10}, batch=1)
 
 
 def test_a_checkpoint_that_cannot_be_taken_over_is_left_as_it_is(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ class Stage(DyingStage):
         self.moves += 1
         self.pass_step(DRIVER_STEPS[1 + self.moves])
 
-    def open_sinks(self, query: str) -> SeparateSinks:
-        places = (SinkFolders(str(self.folder / name), query) for name in ("rows", "dead"))
+    def open_sinks(self, query: str, term: int) -> SeparateSinks:
+        places = (SinkFolders(str(self.folder / name), query, term) for name in ("rows", "dead"))
         return SeparateSinks(*(FileSink(place, FileFormat("json")) for place in places))
 
     def run_driver(self) -> None:
@@ -77,7 +77,7 @@ class Stage(DyingStage):
         unused: Any = None
         reading = options.parse_reading(SOURCE, is_stream=True)
         beginning = FlowBeginner(journal, unused, reading, self.open_sinks, "", False).begin()
-        sinks = self.open_sinks(beginning.state.query)
+        sinks = self.open_sinks(beginning.state.query, self.kept.number)
         sinks.clean()
         source = GroupSource("billing", [])
         server = FlowServer(beginning, journal, sinks, source, lambda _: {}, SECRET, lambda _: None)
@@ -138,7 +138,7 @@ class Stage(DyingStage):
         try:
             self.pass_step("while it writes")
         except DiedError:
-            half = SinkFolders(str(self.folder / "rows"), "q").name_hidden(session, number)
+            half = SinkFolders(str(self.folder / "rows"), "q", 1).name_hidden(session, number)
             half.mkdir(parents=True)
             (half / "part-0.json").write_text('{"number":')
             raise

@@ -4,6 +4,7 @@ The driver's side of a flow, over real connections: what tasks may do, and what 
 The journal is a fake, so that it can fail. The task is a test that says what a task says.
 """
 
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +22,9 @@ from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import JobAssignment
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
-from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError
+from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError, Pending
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, LossRefusedError
+from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
@@ -45,7 +47,7 @@ class Scene:
         form = FileFormat("json")
         self.server = FlowServer(
             beginning, journal,
-            SeparateSinks(*(FileSink(SinkFolders(str(folder / name), "q"), form)
+            SeparateSinks(*(FileSink(SinkFolders(str(folder / name), "q", 1), form)
                             for name in ("", "dead"))),
             GroupSource("billing", []), lambda known: self.begins(known), SECRET,
             self.commits.append,
@@ -100,7 +102,7 @@ def scene(
 
 def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path: Path) -> None:
     task = scene.begin()
-    written = tmp_path / "query=q/_writing/one"
+    written = tmp_path / "query=q/_writing-1/one"
     written.mkdir(parents=True)
     assert task.commit(1, (A, 10, 15), folder=str(written)) == wire.Settled(1, is_accepted=True)
     (entry,) = scene.journal.entries
@@ -108,6 +110,30 @@ def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path
     assert (entry.batch, [each.written for each in entry.pending]) == (0, [str(written)])
     assert (tmp_path / "query=q/batch=0").is_dir()
     assert scene.server.ends == {A: 15, B: 20}
+
+
+def test_a_folder_that_was_moved_is_not_missed_while_the_next_one_cannot_be_moved(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody takes the rows from their place at once."""
+    move, failures = folders.move, [OSError("full")]
+
+    def move_or_fail(pending: Pending) -> None:
+        if "dead" in pending.place and failures:
+            shutil.rmtree(tmp_path / "query=q/batch=0")
+            raise failures.pop()
+        move(pending)
+
+    monkeypatch.setattr(folders, "move", move_or_fail)
+    monkeypatch.setattr(serving, "PATIENCE", Times(first_pause=0.01))
+    task = scene.begin()
+    written, dead = tmp_path / "query=q/_writing-1/one", tmp_path / "dead/query=q/_writing-1/one"
+    for each in (written, dead):
+        each.mkdir(parents=True)
+    found = task.commit(1, (A, 10, 15), folder=str(written), dead=str(dead))
+    assert found == wire.Settled(1, is_accepted=True)
+    assert len(scene.journal.entries) == 1
+    assert (tmp_path / "dead/query=q/batch=0").is_dir()
 
 
 def test_metrics_learn_of_a_commit_once_it_is_in_the_journal(scene: Scene) -> None:
@@ -126,7 +152,7 @@ def test_rows_and_dead_letters_of_a_commit_have_the_same_number(
     scene: Scene, tmp_path: Path
 ) -> None:
     task = scene.begin()
-    written, dead = tmp_path / "query=q/_writing/one", tmp_path / "dead/query=q/_writing/one"
+    written, dead = tmp_path / "query=q/_writing-1/one", tmp_path / "dead/query=q/_writing-1/one"
     written.mkdir(parents=True)
     dead.mkdir(parents=True)
     assert task.commit(1, (A, 10, 12)).is_accepted, "nothing to see, so it has no number"

@@ -12,6 +12,7 @@ from spark_jobs.pipeline.flow.stores import LocalStore, find_local
 
 def test_of_many_writers_of_one_name_one_writes(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
+    store.make_folder("flow")
 
     def create(number: int) -> bool:
         try:
@@ -32,6 +33,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(errno.ENOSPC, "full")
 
     store = LocalStore(tmp_path)
+    store.make_folder("flow")
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="full"):
@@ -43,6 +45,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_files_and_folders_are_moved_with_their_checksums(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
+    store.make_folder("offsets")
     for name in ("metadata", ".metadata.crc", "offsets/0"):
         store.create(name, b"x")
     for name in ("metadata", "offsets", "commits"):
@@ -59,6 +62,7 @@ def test_a_store_without_hard_links_gives_no_name_twice(
 
     monkeypatch.setattr(os, "link", refuse)
     store = LocalStore(tmp_path)
+    store.make_folder("flow")
     store.create("flow/0", b"one")
     with pytest.raises(FileExistsError):
         store.create("flow/0", b"two")

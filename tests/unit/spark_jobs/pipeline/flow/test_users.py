@@ -40,7 +40,7 @@ def test_what_a_flow_cannot_do_is_named_with_what_can(changed: dict[str, Any], n
 def test_a_job_without_a_function_writes_the_rows_as_they_are() -> None:
     found = users.read(make_job_file(spark={"spark.master": "local-cluster[2,1,1024]"}), READING)
     assert found.function is None
-    [move] = found.open_sinks("q").plan_moves(Written("made"), 3)
+    [move] = found.open_sinks("q", 1).plan_moves(Written("made"), 3)
     assert move.place == "/rows/query=q/batch=3"
 
 

@@ -42,11 +42,11 @@ def write(folder: Path, text: str, name: str = "users") -> dict[str, Any]:
 def test_rows_and_dead_letters_of_postgresql_share_a_transaction() -> None:
     job = make_job_file(sink=ROWS, deadLetter=DEAD)
     assert list(choosing.list_obstacles(job)) == []
-    sinks = choosing.read(job)("q")
+    sinks = choosing.read(job)("q", 1)
     assert sinks == PostgresSinks(URL, "orders", "dead", {"password": "p"})
     assert "'p'" not in repr(sinks), "a log must not show passwords"
     assert sinks.takes_dead_letters
-    assert not choosing.read(make_job_file(sink=ROWS))("q").takes_dead_letters
+    assert not choosing.read(make_job_file(sink=ROWS))("q", 1).takes_dead_letters
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_topic_and_a_function_are_sinks_of_their_own(tmp_path: Path) -> None:
     topic = {"format": "rocketmq", "options": {"nameServers": "n:1", "topic": "out"}}
     job = make_job_file(sink=topic, deadLetter=write(tmp_path, PLAIN))
     assert list(choosing.list_obstacles(job)) == []
-    sinks = choosing.read(job)("q")
+    sinks = choosing.read(job)("q", 1)
     assert isinstance(sinks, SeparateSinks)
     assert isinstance(sinks.rows, TopicSink)
     assert sinks.rows.sending.topic == "out"
@@ -129,7 +129,9 @@ def test_a_lake_table_keeps_positions_for_rows_and_not_for_dead_letters(
     table = {"format": format_name, "path": place.name, "options": place.options}
     job = make_job_file(sink=table, deadLetter=table)
     assert list(choosing.list_obstacles(job)) == []
-    assert choosing.read(job)("q") == SeparateSinks(TableSink(place, True), TableSink(place, False))
+    assert choosing.read(job)("q", 1) == SeparateSinks(
+        TableSink(place, True), TableSink(place, False)
+    )
     mixed = make_job_file(sink=table, deadLetter={"format": "json", "path": "/bad"})
     with pytest.raises(UsageError, match=r"deadLetter\.path: files of dead letters could be lost"):
         choosing.read(mixed)
@@ -144,5 +146,5 @@ def test_positions_are_refused_where_they_would_lose_dead_letters(tmp_path: Path
         choosing.read(make_job_file(sink=keeping, deadLetter={"format": "json", "path": "/dead"}))
     with pytest.raises(UsageError, match="only the function of the sink may keep positions"):
         choosing.read(make_job_file(deadLetter=keeping))
-    sinks = choosing.read(make_job_file(sink=keeping, deadLetter=write(tmp_path, PLAIN)))("q")
+    sinks = choosing.read(make_job_file(sink=keeping, deadLetter=write(tmp_path, PLAIN)))("q", 1)
     assert sinks.open().positions is not None

@@ -45,7 +45,7 @@ def test_a_folder_of_an_attempt_that_failed_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_rows_that_cannot_be_joined_are_refused(tmp_path: Path, form: str) -> None:
-    sink = FileSink(SinkFolders(str(tmp_path), "q"), FileFormat(form))
+    sink = FileSink(SinkFolders(str(tmp_path), "q", 1), FileFormat(form))
     mixed = [batch(1), pa.RecordBatch.from_pydict({"number": ["x"]})]
     with pytest.raises(RowsRefusedError, match=form):
         sink.write(Delivery("session", 1, []), mixed)

@@ -23,7 +23,7 @@ def write(folders: SinkFolders, number: int) -> Path:
 
 
 def test_a_folder_is_seen_once_it_is_moved_and_a_move_may_be_repeated(tmp_path: Path) -> None:
-    folders = SinkFolders(str(tmp_path), "q")
+    folders = SinkFolders(str(tmp_path), "q", 1)
     pending = folders.plan_move(str(write(folders, 1)), 7)
     assert not (tmp_path / "query=q/batch=7").exists()
     move(pending)
@@ -32,7 +32,7 @@ def test_a_folder_is_seen_once_it_is_moved_and_a_move_may_be_repeated(tmp_path: 
 
 
 def test_a_folder_that_nobody_has_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
-    folders = SinkFolders(str(tmp_path), "q")
+    folders = SinkFolders(str(tmp_path), "q", 1)
     with pytest.raises(FilesMissingError, match="driver and all executors share"):
         move(folders.plan_move(str(folders.name_hidden("session", 1)), 7))
 
@@ -41,7 +41,7 @@ def test_a_folder_that_nobody_has_is_an_error_that_says_what_to_do(tmp_path: Pat
 def test_a_place_that_has_other_rows_is_never_replaced(
     tmp_path: Path, act: Callable[[Pending], None]
 ) -> None:
-    folders = SinkFolders(str(tmp_path), "q")
+    folders = SinkFolders(str(tmp_path), "q", 1)
     move(folders.plan_move(str(write(folders, 1)), 7))
     later = folders.plan_move(str(write(folders, 2)), 7)
     with pytest.raises(FolderTakenError, match=r"batch=7 exists already, .* choose another check"):
@@ -50,18 +50,24 @@ def test_a_place_that_has_other_rows_is_never_replaced(
 
 
 def test_what_no_commit_names_is_deleted(tmp_path: Path) -> None:
-    folders = SinkFolders(str(tmp_path), "q")
+    folders = SinkFolders(str(tmp_path), "q", 1)
     move(folders.plan_move(str(write(folders, 1)), 7))
     left = write(folders, 2)
-    folders.clean()
-    folders.clean()
-    assert (left.exists(), (tmp_path / "query=q/batch=7").exists()) == (False, True)
+    older = tmp_path / "query=q/_writing/of-an-older-image"
+    older.mkdir(parents=True)
+    next_driver = SinkFolders(str(tmp_path), "q", 2)
+    next_driver.clean()
+    own = write(next_driver, 1)
+    next_driver.clean()
+    folders.clean()  # this driver was frozen before this line
+    kept = [own, tmp_path / "query=q/batch=7"]
+    assert [each.exists() for each in (left, older, *kept)] == [False, False, True, True]
 
 
 def test_a_restart_moves_what_is_left_and_misses_nothing_that_somebody_took(
     tmp_path: Path,
 ) -> None:
-    folders = SinkFolders(str(tmp_path), "q")
+    folders = SinkFolders(str(tmp_path), "q", 1)
     left = folders.plan_move(str(write(folders, 1)), 7)
     taken = folders.plan_move(str(folders.name_hidden("session", 2)), 8)
     finish_moves([taken, left])
