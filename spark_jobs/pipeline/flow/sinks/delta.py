@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError
-from spark_jobs.pipeline.flow.sinks.tables import ConflictError
+from spark_jobs.pipeline.flow.sinks.tables import TableConflictError
 
 FORMAT, PACKAGE = "delta", "deltalake"
 _INVALID, _UNCAST = "Invalid data found", "Cast error"
@@ -85,7 +85,7 @@ class DeltaVersion:
                 self.table, rows, mode="append", schema_mode="merge", commit_properties=properties
             )  # it merges nothing but the columns that the table computes
         except exceptions.CommitFailedError as error:
-            raise ConflictError(str(error)) from error
+            raise TableConflictError(str(error)) from error
         except Exception as error:
             if _INVALID not in str(error) and _UNCAST not in str(error):
                 raise

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError
-from spark_jobs.pipeline.flow.sinks.tables import ConflictError
+from spark_jobs.pipeline.flow.sinks.tables import TableConflictError
 
 FORMAT, PACKAGE = "iceberg", "pyiceberg"
 CATALOGS = ("rest", "sql", "glue")
@@ -127,4 +127,4 @@ class IcebergVersion:
         try:
             table.catalog.commit_table(table, (*change._requirements, same_table), change._updates)
         except CommitFailedException as error:
-            raise ConflictError(str(error)) from error
+            raise TableConflictError(str(error)) from error

@@ -31,7 +31,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Between attempts to commit while others commit."""
 
 
-class ConflictError(Exception):
+class TableConflictError(Exception):
     """Another commit came first."""
 
 
@@ -53,7 +53,7 @@ class TableVersion(Protocol):
         """
         Commit rows and positions together.
 
-        Raise a `ConflictError` if the table has changed so that the commit could be wrong.
+        Raise a `TableConflictError` if the table has changed so that the commit could be wrong.
         """
 
 
@@ -121,7 +121,7 @@ class TableWriter:
             while not self._append(steps, rows):
                 time.sleep(next(pauses))
         except StopIteration:
-            raise ConflictError(f"table {self._name}: others commit all the time") from None
+            raise TableConflictError(f"table {self._name}: others commit all the time") from None
         except RowsRefusedError as error:
             raise RowsRefusedError(f"table {self._name}: {error}") from error
         return ""
@@ -149,7 +149,7 @@ class TableWriter:
                 table.append(schema.empty_table(), moved)
             else:
                 table.append(fit(added, schema, table.computed), moved)
-        except ConflictError:
+        except TableConflictError:
             return False
         return True
 

@@ -20,7 +20,7 @@ from spark_jobs.pipeline.flow.sinks import iceberg, tables
 from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, RowsRefusedError
 from spark_jobs.pipeline.flow.sinks.tables import (
-    ConflictError,
+    TableConflictError,
     TableSink,
     TableStore,
     TableWriter,
@@ -195,7 +195,7 @@ def test_a_table_to_which_others_commit_all_the_time_is_tried_later(
         lake.add(pa.table({"n": [9], f"more{len(list_numbers(lake))}": ["x"]}))
 
     writer = open_frozen(lake, add, times=2)
-    with pytest.raises(ConflictError, match="orders: others commit all the time"):
+    with pytest.raises(TableConflictError, match="orders: others commit all the time"):
         writer.write(deliver((A, 1, 2)), rows(1))
     writer.write(deliver((A, 1, 2)), rows(1))
     assert list_numbers(lake) == [0, 1, 9, 9]
