@@ -10,7 +10,8 @@ from contract.following import MemberRequest
 from follower.queues import read_queues, write_queues
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow import wire
-from spark_jobs.pipeline.flow.journal import FlowState
+from spark_jobs.pipeline.flow.journal import KEPT, FlowJournal, FlowState
+from spark_jobs.pipeline.flow.stores import CheckpointStore
 from spark_jobs.planning import Range
 
 SECRET = "secret"  # of the tests
@@ -54,6 +55,21 @@ class FakeJournal:
 
     def read(self, name: str) -> bytes:
         return self.files[name].encode()
+
+
+def at(number: int) -> FlowState:
+    """The state of a flow with one queue, after so many commits of one message."""
+    return FlowState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
+
+
+def wake_up_after_others(store: CheckpointStore) -> FlowJournal:
+    """Return the journal of a driver that was frozen until another one had removed its name."""
+    frozen, other = FlowJournal(store), FlowJournal(store)
+    frozen.append(at(0))
+    other.read_newest()
+    for number in range(1, KEPT + 3):
+        other.append(at(number))
+    return frozen
 
 
 class DiedError(BaseException):

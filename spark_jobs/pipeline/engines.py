@@ -30,13 +30,20 @@ class EngineChoice:
 def choose(job: JobFile, reading: Reading) -> EngineChoice:
     """Choose the engine. A sink or a query that only flows have is refused for batches."""
     choice = _choose(job, reading)
-    formats = [each.format for each in (job.sink, job.dead_letter) if each is not None]
     if choice.engine is JobEngine.BATCH:
-        for_flows = [f"format {postgres.FORMAT}"] if postgres.FORMAT in formats else []
-        for_flows += ["transform.duckdb"] if job.transform.duckdb else []
-        for each in for_flows:
-            raise UsageError(f"{each} is for engine Flow, and the engine is {choice}")
+        if postgres.FORMAT in _list_formats(job):
+            raise _make_refusal(f"format {postgres.FORMAT}", choice)
+        if job.transform.duckdb:
+            raise _make_refusal("transform.duckdb", choice)
     return choice
+
+
+def _make_refusal(what: str, choice: EngineChoice) -> UsageError:
+    return UsageError(f"{what} is for engine Flow, and the engine is {choice}")
+
+
+def _list_formats(job: JobFile) -> list[str | None]:
+    return [each.format for each in (job.sink, job.dead_letter) if each is not None]
 
 
 def _choose(job: JobFile, reading: Reading) -> EngineChoice:
@@ -48,7 +55,7 @@ def _choose(job: JobFile, reading: Reading) -> EngineChoice:
         obstacles.append("a limit for the messages of a batch")
     if job.mode is Mode.SCHEDULED:
         obstacles.append("a scheduled run that ends although a queue stands still")
-    formats = (job.sink.format, job.dead_letter and job.dead_letter.format)
+    formats = _list_formats(job)
     obstacles += [f"{each} in Spark's way" for each in IN_SPARKS_WAY if each in formats]
     file = job.transform.file
     if file is not None and not users_part.has_function(file, users.FUNCTION):

@@ -6,8 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
-
 from contract.following import GroupSource
 from mq_client.errors import MqError
 from mq_client.values import MessageQueue
@@ -16,7 +14,7 @@ from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
 from spark_jobs.pipeline.flow.begins import QueueBegins
 from spark_jobs.pipeline.flow.link import DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer
-from tests.kills.ground import Ground, Plan
+from tests.kills.ground import Ground, Listening, Plan
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.05
@@ -38,9 +36,7 @@ def main(number: int, ground: Ground) -> None:
     )
     server.start("127.0.0.1", 0)
     place = DriverPlace("127.0.0.1", server.port, secret)
-    written = ground.folder / f"place-{number}.new"
-    written.write_bytes(msgspec.json.encode((place, query, journal.number)))
-    written.rename(ground.folder / f"place-{number}")
+    ground.put(f"driver-{number}", Listening(place, query, journal.number))
     plan: Plan | None = None
     while True:
         if plan != (newest := ground.read_plan()):

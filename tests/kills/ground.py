@@ -29,6 +29,14 @@ class Plan(msgspec.Struct, frozen=True):
     """By slot."""
 
 
+class Listening(msgspec.Struct, frozen=True):
+    """A driver that has begun."""
+
+    place: DriverPlace
+    query: str
+    term: int
+
+
 class Ground(msgspec.Struct, frozen=True):
     """Where a history takes place."""
 
@@ -67,13 +75,13 @@ class Ground(msgspec.Struct, frozen=True):
     def read_plan(self) -> Plan:
         return msgspec.json.decode((self.folder / "plan").read_bytes(), type=Plan)
 
-    def find_place(self, number: int) -> tuple[DriverPlace, str, int] | None:
-        """Find where a driver listens, its query and its term; None before it does."""
+    def find_driver(self, number: int) -> Listening | None:
+        """Find where a driver listens; None before it does."""
         try:
-            text = (self.folder / f"place-{number}").read_bytes()
+            text = (self.folder / f"driver-{number}").read_bytes()
         except FileNotFoundError:
             return None
-        return msgspec.json.decode(text, type=tuple[DriverPlace, str, int])
+        return msgspec.json.decode(text, type=Listening)
 
 
 def list_bodies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

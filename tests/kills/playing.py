@@ -51,7 +51,7 @@ class History:
     tasks: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     executors: dict[str, str] = field(default_factory=dict)
     given_up: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """Frozen tasks whose slots were filled anew."""
+    """Processes that others have replaced, or whose slots are gone."""
 
     def begin(self) -> None:
         self.executors = dict.fromkeys(SLOTS[:2], "none")
@@ -92,7 +92,7 @@ class History:
         self.drivers += 1
         self.driver = self._start("driver", str(self.drivers), executor="")
         found = wait_for(
-            lambda: self.ground.find_place(self.drivers) or not self.is_driving, bool,
+            lambda: self.ground.find_driver(self.drivers) or not self.is_driving, bool,
             PATIENCE_SECONDS,
         )  # fmt: skip
         assert found, "the driver does not begin"

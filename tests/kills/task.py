@@ -25,11 +25,10 @@ def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main(number: int, slot: str, ground: Ground) -> None:
-    found = ground.find_place(number)
-    assert found is not None, "its driver listens"
-    place, query, term = found
-    sinks = ground.make_sinks(query, term)
-    list(FlowTask(place, slot, ground.make_reading(), sinks, work, COMMIT_SECONDS)(()))
+    driver = ground.find_driver(number)
+    assert driver is not None, "it listens"
+    sinks = ground.make_sinks(driver.query, driver.term)
+    list(FlowTask(driver.place, slot, ground.make_reading(), sinks, work, COMMIT_SECONDS)(()))
 
 
 if __name__ == "__main__":

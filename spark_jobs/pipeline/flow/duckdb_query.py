@@ -7,7 +7,6 @@ AS string)` escapes all but ASCII in DuckDB. So a query of Spark never runs here
 """
 
 import functools
-import importlib.util
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from mq_client.errors import UsageError
 from spark_jobs import schema
+from spark_jobs.pipeline.flow.libraries import check_installed
 
 TABLE = "messages"
 
@@ -35,11 +35,7 @@ class DuckDbQuery:
 
     def check(self, *, include_properties: bool) -> None:
         """Raise a `UsageError` if DuckDB is missing, or does not understand the query."""
-        if importlib.util.find_spec("duckdb") is None:
-            raise UsageError(
-                "transform.duckdb needs the Python package duckdb in the image of driver and "
-                "executors: see docs/operating/images.md"
-            )
+        check_installed("transform.duckdb", "duckdb")
         from duckdb import Error, StatementType
 
         try:

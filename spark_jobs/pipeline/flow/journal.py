@@ -106,33 +106,33 @@ class FlowJournal:
     def append(self, state: FlowState) -> None:
         """Write the next entry, and remove an old one."""
         number = self.number + 1
-        text = msgspec.json.encode(
-            JournalEntry(**msgspec.structs.asdict(state), writer=self._writer)
+        name = _name_entry(number)
+        entry = JournalEntry(**msgspec.structs.asdict(state), writer=self._writer)
+        text = msgspec.json.encode(entry)
+        taken = JournalTakenError(
+            f"{self._store.location}/{name} is not ours: another driver uses this checkpoint"
         )
         if number == 0:
             self._store.make_folder(FOLDER)
         try:
-            self._store.create(_name_entry(number), text)
+            self._store.create(name, text)
         except FileExistsError as error:
             # An earlier attempt of ours may have written it, and have failed after that.
-            if self.read(_name_entry(number)) != text:
-                raise self._make_taken(number) from error
+            if self.read(name) != text:
+                raise taken from error
         if max(self.list_numbers(FOLDER), default=number) > number:
             # Old entries are removed, so a driver that was frozen for long may find its name free.
-            self._store.delete(_name_entry(number))
-            raise self._make_taken(number)
+            self._store.delete(name)
+            raise taken
         self.number = number
         if number >= KEPT:
-            try:
-                self._store.delete(_name_entry(number - KEPT))
-            except (OSError, Py4JError) as error:
-                log.warning("an old entry of the journal cannot be deleted: %s", error)
+            self._delete(number - KEPT)
 
-    def _make_taken(self, number: int) -> JournalTakenError:
-        return JournalTakenError(
-            f"{self._store.location}/{_name_entry(number)} is not ours: another driver uses this "
-            "checkpoint"
-        )
+    def _delete(self, number: int) -> None:
+        try:
+            self._store.delete(_name_entry(number))
+        except (OSError, Py4JError) as error:
+            log.warning("an old entry of the journal cannot be deleted: %s", error)
 
     def list_numbers(self, folder: str) -> list[int]:
         """List the files in a folder of the checkpoint whose names are numbers."""

@@ -53,11 +53,19 @@ class CheckpointStore(Protocol):
 
 def open_store(context: SparkContext, checkpoint: str) -> CheckpointStore:
     """Open the store of a checkpoint. Touch nothing yet."""
-    hadoop = HadoopStore(context, checkpoint)
     local = find_local(checkpoint)
-    if local is None or hadoop.has_own_manager or not hadoop.is_local:
-        return hadoop
+    is_users_choice = context.getConf().get(MANAGER) is not None
+    if local is None or is_users_choice or not _is_local(context, checkpoint):
+        return HadoopStore(context, checkpoint)
     return LocalStore(local)
+
+
+def _is_local(context: SparkContext, checkpoint: str) -> bool:
+    """Whether Spark too would look on this machine: a plain path may be in another file system."""
+    jvm: Any = context._jvm
+    path = jvm.org.apache.hadoop.fs.Path(checkpoint)
+    scheme = path.getFileSystem(context._jsc.hadoopConfiguration()).getUri().getScheme()
+    return bool(scheme == "file")
 
 
 def find_local(path: str) -> Path | None:
@@ -75,16 +83,11 @@ class HadoopStore:
         self._jvm = jvm
         self.location = checkpoint.rstrip("/")
         settings = jvm.org.apache.hadoop.conf.Configuration(context._jsc.hadoopConfiguration())
-        manager = context.getConf().get(MANAGER)
-        self.has_own_manager = manager is not None
-        """Whether the user has chosen how files are written."""
-        if manager is not None:
+        if manager := context.getConf().get(MANAGER):
             settings.set(MANAGER, manager)
         managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-        root = self._make_path("")
-        self._manager = managers.create(root, settings)
+        self._manager = managers.create(self._make_path(""), settings)
         self._settings = settings
-        self.is_local = root.getFileSystem(settings).getUri().getScheme() == "file"
 
     def list_names(self, folder: str) -> list[str]:
         """List the files of a folder; none if there is no folder."""
@@ -206,11 +209,17 @@ def _publish(written: Path, path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Let what has happened in a folder last, where the file system can do that."""
-    opened = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        sync(folder)
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
+
+
+def sync(path: Path) -> None:
+    """Let a file or folder last."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
     finally:
         os.close(opened)

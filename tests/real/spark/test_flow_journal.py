@@ -21,6 +21,7 @@ from spark_jobs.pipeline.flow.stores import (
     LocalStore,
     open_store,
 )
+from tests.flows import at, wake_up_after_others
 
 STATE = FlowState("q", "billing", 1, 0, {"orders": {"broker-a": {"0": 5}}}, [Pending("w", "p")])
 
@@ -30,11 +31,6 @@ def store(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
     if request.param == "local":
         return LocalStore(tmp_path)
     return HadoopStore(spark.sparkContext, f"file://{tmp_path}/")
-
-
-def at(number: int) -> FlowState:
-    """The state after so many commits."""
-    return FlowState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
 
 
 def test_the_newest_entry_is_what_a_restart_reads(store: CheckpointStore, tmp_path: Path) -> None:
@@ -75,11 +71,7 @@ def test_an_entry_that_was_written_though_its_attempt_failed_is_our_own(
 def test_a_driver_that_was_frozen_for_long_finds_its_name_free_and_gets_an_error(
     store: CheckpointStore,
 ) -> None:
-    frozen, other = FlowJournal(store), FlowJournal(store)
-    frozen.append(at(0))
-    other.read_newest()
-    for number in range(1, KEPT + 3):
-        other.append(at(number))
+    frozen = wake_up_after_others(store)
     with pytest.raises(JournalTakenError):
         frozen.append(at(1))
     assert "1" not in store.list_names("flow")

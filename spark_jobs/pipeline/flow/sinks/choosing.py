@@ -6,13 +6,13 @@ from contract.job_file import JobFile, JobSink
 from mq_client.errors import UsageError
 from spark_jobs import options
 from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.flow.libraries import check_installed
 from spark_jobs.pipeline.flow.sinks import (
     delta,
     files,
     functions,
     iceberg,
     postgres,
-    tables,
     topics,
 )
 from spark_jobs.pipeline.flow.sinks.delta import DeltaPlace
@@ -108,7 +108,7 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str, int], FlowSink]:
                 f"{', '.join(iceberg.CATALOGS)}"
             )
         make_place, package = TABLES[sink.format]
-        tables.check_installed(sink.format, package)
+        check_installed(f"format {sink.format}", package)
         table = TableSink(make_place(sink.path, sink.options), has_positions=field == "sink")
         return lambda query, term: table
     path, form = sink.path, FileFormat(sink.format)

@@ -1,6 +1,5 @@
 """A sink of files: a task writes a hidden folder for each commit, and the driver moves it."""
 
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ import pyarrow.parquet
 from spark_jobs.pipeline.flow.rows import join_neighbours, make_table
 from spark_jobs.pipeline.flow.sinks import json_lines
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
-from spark_jobs.pipeline.flow.sinks.kinds import Delivery, JournaledSink, RowsRefusedError
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery, JournaledSink, refuse_rows
+from spark_jobs.pipeline.flow.stores import sync
 
 SUCCESS = "_SUCCESS"
 """The empty file with which Spark too marks a complete folder."""
@@ -33,7 +33,7 @@ class FileFormat:
         _WRITERS[self.name](file, join_neighbours(batches))
         (folder / SUCCESS).touch()
         for each in (file, folder):
-            _sync(each)
+            sync(each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +48,9 @@ class FileSink(JournaledSink):
         if not rows:
             return ""
         folder = self.folders.name_hidden(delivery.session, delivery.number)
-        try:
+        with refuse_rows(f"{self.format.name}: "):
             self.format.write(folder, rows)
-        except MemoryError:
-            raise
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise RowsRefusedError(f"{self.format.name}: {error}") from error
         return str(folder)
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _write_parquet(file: Path, batches: Sequence[pa.RecordBatch]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 import pyarrow as pa
 from pyarrow import types
 
-from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError
+from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError, refuse_rows
 
 SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
 """Tables have no unsigned integers: the type that holds all values of an unsigned one."""
@@ -41,13 +41,9 @@ def fit(rows: pa.Table, schema: pa.Schema, computed: Collection[str] = ()) -> pa
         else:
             column = pa.nulls(rows.num_rows, kind.type)
         columns.append(column)
-    try:
-        names = [kind.name for kind in kinds]
+    names = [kind.name for kind in kinds]
+    with refuse_rows():
         return pa.table(columns, names=names).cast(pa.schema(kinds))
-    except MemoryError:
-        raise
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise RowsRefusedError(str(error)) from error
 
 
 def plan_columns(schema: pa.Schema) -> pa.Schema:

@@ -1,6 +1,7 @@
 """The sides of a sink: the driver's, and a task's."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -17,6 +18,17 @@ ReadPosition = Callable[[str, MessageQueue], int | None]
 
 class RowsRefusedError(Exception):
     """The sink refuses these rows. It would refuse them again, but not other rows."""
+
+
+@contextlib.contextmanager
+def refuse_rows(where: str = "") -> Iterator[None]:
+    """Let Arrow's errors, and Python's about values, say that rows are refused."""
+    try:
+        yield
+    except MemoryError:  # Arrow's is an error of Arrow too, and no fault of the rows
+        raise
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise RowsRefusedError(f"{where}{error}") from error
 
 
 @dataclass(frozen=True, slots=True)

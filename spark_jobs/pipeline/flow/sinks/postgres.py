@@ -24,6 +24,7 @@ from spark_jobs.pipeline.flow.sinks.kinds import (
     RowsRefusedError,
     SinkWriters,
     Written,
+    refuse_rows,
 )
 
 FORMAT = "postgresql"
@@ -104,7 +105,7 @@ class PostgresWriter:
 
         sinks = self._sinks
         try:
-            with self._begin() as positions:
+            with refuse_rows(f"table {sinks.table}: "), self._begin() as positions:
                 # All tasks move positions in the same order, so no two wait for each other.
                 for step in sorted(delivery.steps, key=lambda each: each.queue):
                     positions.move(step)
@@ -115,10 +116,6 @@ class PostgresWriter:
             if not (error.sqlstate or "").startswith(_REFUSED):
                 raise
             raise RowsRefusedError(f"table {sinks.table}: {str(error).strip()}") from error
-        except MemoryError:
-            raise
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise RowsRefusedError(f"table {sinks.table}: {error}") from error
         return Written()
 
     def close(self) -> None:

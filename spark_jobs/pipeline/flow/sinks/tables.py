@@ -7,7 +7,6 @@ it came first, the table refuses, and the task looks again. So of all writes tha
 position only one is committed, whoever makes it, and when.
 """
 
-import importlib.util
 import itertools
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -18,17 +17,21 @@ import pyarrow as pa
 
 from follower.pauses import make_pauses
 from follower.positions import MovedOnError, Step
-from mq_client.errors import UsageError
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow.rows import make_table
 from spark_jobs.pipeline.flow.sinks.fitting import fit, plan_columns
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
-from spark_jobs.pipeline.flow.sinks.kinds import Delivery, ReadPosition, RowsRefusedError
+from spark_jobs.pipeline.flow.sinks.kinds import (
+    Delivery,
+    ReadPosition,
+    RowsRefusedError,
+    refuse_rows,
+)
 from spark_jobs.schema import make_error_rows
 
 ATTEMPTS = 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Between attempts to commit while others commit."""
+"""After an attempt to commit, because others commit."""
 
 
 class TableConflictError(Exception):
@@ -116,15 +119,14 @@ class TableWriter:
     def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
         """Append rows and move the positions, or do nothing of it. The table may be a new one."""
         steps = delivery.steps if self._has_positions else ()
-        pauses = itertools.islice(make_pauses(FIRST_PAUSE, LONGEST_PAUSE), ATTEMPTS - 1)
-        try:
-            while not self._append(steps, rows):
-                time.sleep(next(pauses))
-        except StopIteration:
-            raise TableConflictError(f"table {self._name}: others commit all the time") from None
-        except RowsRefusedError as error:
-            raise RowsRefusedError(f"table {self._name}: {error}") from error
-        return ""
+        for pause in itertools.islice(make_pauses(FIRST_PAUSE, LONGEST_PAUSE), ATTEMPTS):
+            try:
+                if self._append(steps, rows):
+                    return ""
+            except RowsRefusedError as error:
+                raise RowsRefusedError(f"table {self._name}: {error}") from error
+            time.sleep(pause)
+        raise TableConflictError(f"table {self._name}: others commit all the time")
 
     def close(self) -> None:
         """Free what is open."""
@@ -132,7 +134,10 @@ class TableWriter:
 
     def _append(self, steps: Sequence[Step], rows: Sequence[pa.RecordBatch]) -> bool:
         """Return False if another commit came first."""
-        added = _join(rows) if rows else None
+        added = None
+        if rows:
+            with refuse_rows():
+                added = make_table(rows)
         table = self._store.find()
         if table is None and added is not None:
             table = self._create(added.schema)
@@ -176,21 +181,3 @@ class TableWriter:
 def name_position(group: str, queue: MessageQueue) -> str:
     """Name the position of a queue in a table."""
     return f"evenkeel/{group}/{queue.topic}/{queue.broker}/{queue.id}"
-
-
-def check_installed(format_name: str, package: str) -> None:
-    """Raise a `UsageError` if the library of a format is missing."""
-    if importlib.util.find_spec(package) is None:
-        raise UsageError(
-            f"format {format_name} needs the Python package {package} in the image of driver and "
-            "executors: see docs/operating/images.md"
-        )
-
-
-def _join(rows: Sequence[pa.RecordBatch]) -> pa.Table:
-    try:
-        return make_table(rows)
-    except MemoryError:
-        raise
-    except (pa.ArrowException, TypeError) as error:
-        raise RowsRefusedError(str(error)) from error

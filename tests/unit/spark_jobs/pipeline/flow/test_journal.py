@@ -4,12 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pipeline.flow.journal import KEPT, FlowJournal, FlowState, JournalTakenError
+from spark_jobs.pipeline.flow.journal import KEPT, FlowJournal, JournalTakenError
 from spark_jobs.pipeline.flow.stores import LocalStore
-
-
-def at(number: int) -> FlowState:
-    return FlowState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
+from tests.flows import at, wake_up_after_others
 
 
 def test_an_equal_entry_of_another_driver_is_not_ones_own(tmp_path: Path) -> None:
@@ -21,14 +18,10 @@ def test_an_equal_entry_of_another_driver_is_not_ones_own(tmp_path: Path) -> Non
 
 
 def test_a_name_that_is_free_again_is_not_given_to_a_driver_that_was_frozen(tmp_path: Path) -> None:
-    frozen, other = FlowJournal(LocalStore(tmp_path)), FlowJournal(LocalStore(tmp_path))
-    frozen.append(at(0))
-    other.read_newest()
-    for number in range(1, KEPT + 2):
-        other.append(at(number))
+    frozen = wake_up_after_others(LocalStore(tmp_path))
     with pytest.raises(JournalTakenError):
         frozen.append(at(1))
-    assert FlowJournal(LocalStore(tmp_path)).read_newest() == at(KEPT + 1)
+    assert FlowJournal(LocalStore(tmp_path)).read_newest() == at(KEPT + 2)
 
 
 def test_an_old_entry_that_cannot_be_deleted_holds_up_nothing(
