@@ -7,8 +7,8 @@ this. All tasks are in one process, which is not measured.
 """
 
 import asyncio
-import contextlib
 import itertools
+import random
 import secrets
 import subprocess
 import sys
@@ -69,8 +69,8 @@ def measure(seconds: float) -> float:
         driver.popen.stdin.close()
         committed = int(driver.popen.stdout.readline())
         driver.wait()
-    if committed < A_SECOND * (seconds + SETTLE_SECONDS) * 0.8:
-        raise driver.make_failure(f"has committed only {committed} messages")
+        if committed < A_SECOND * (seconds + SETTLE_SECONDS) * 0.8:
+            raise driver.make_failure(f"has committed only {committed} messages")
     return 100 * used / seconds
 
 
@@ -119,7 +119,7 @@ class MadeUpBrokers:
 
     async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
         """Wait for the next message."""
-        await asyncio.sleep(QUEUES / A_SECOND)
+        await asyncio.sleep(random.uniform(0, 2 * QUEUES / A_SECOND))  # not all at the same time
         offset = next(self._next[work.queue])
         message = StoredMessage(*work.queue, offset, b"x", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
         work.pieces = pieces.cut(offset, offset + 1, (message,), (), 1)
@@ -138,7 +138,10 @@ class MadeUpBrokers:
 
 def _serve() -> None:
     """Run the driver until the input ends; print where it listens, and what it has committed."""
-    with tempfile.TemporaryDirectory() as checkpoint, _open_context() as context:
+    with (
+        tempfile.TemporaryDirectory() as checkpoint,
+        SparkContext("local[1]", "many slots") as context,
+    ):
         begins: Mapping[MessageQueue, int] = dict.fromkeys(_OWNERS, 0)
         state = FlowState("q", _GROUP, 0, -1, offsets.write_offsets(begins))
         secret = secrets.token_hex(16)
@@ -153,15 +156,6 @@ def _serve() -> None:
         print(server.tally.offsets, flush=True)
         server.check()
         server.close()
-
-
-@contextlib.contextmanager
-def _open_context() -> Iterator[SparkContext]:
-    context = SparkContext("local[1]", "many slots")
-    try:
-        yield context
-    finally:
-        context.stop()
 
 
 if __name__ == "__main__":
