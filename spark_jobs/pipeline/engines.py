@@ -55,6 +55,9 @@ def _choose(job: JobFile, reading: Reading) -> EngineChoice:
         obstacles.append("a limit for the messages of a batch")
     if job.mode is Mode.SCHEDULED:
         obstacles.append("a scheduled run that ends although a queue stands still")
+    sinks = [each for each in (job.sink, job.dead_letter) if each is not None]
+    if any(map(choosing.writes_to_s3, sinks)):
+        obstacles.append("files in S3 in Spark's way")
     formats = _list_formats(job)
     obstacles += [f"{each} in Spark's way" for each in IN_SPARKS_WAY if each in formats]
     file = job.transform.file

@@ -28,7 +28,8 @@ def main(number: int, ground: Ground) -> None:
     beginning = _begin(beginner)
     query = beginning.state.query
     sinks = ground.make_sinks(query, journal.number)
-    sinks.clean()
+    for each in sinks.folders:
+        each.clean()
     secret = secrets.token_hex(16)
     source = GroupSource(ground.group, [ground.name_server])
     server = FlowServer(

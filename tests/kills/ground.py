@@ -10,7 +10,7 @@ from spark_jobs import options
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.flow.journal import FlowJournal
 from spark_jobs.pipeline.flow.link import DriverPlace
-from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.stores import LocalStore
@@ -64,7 +64,7 @@ class Ground(msgspec.Struct, frozen=True):
         return options.parse_reading(given, is_stream=True)
 
     def make_sinks(self, query: str, term: int) -> SeparateSinks:
-        return SeparateSinks(FileSink(SinkFolders(str(self.rows), query, term), FileFormat("json")))
+        return SeparateSinks(FileSink(SinkFolders(str(self.rows), query, term), "json"))
 
     def put(self, name: str, what: msgspec.Struct) -> None:
         """Replace a file as a whole."""

@@ -14,7 +14,7 @@ import pytest
 from contract.kinds import parts
 from evenkeel import crds
 from mq_client import blocking, values
-from sandbox import debian, jars, kubernetes, ports, postgres, rocketmq
+from sandbox import debian, jars, kubernetes, ports, postgres, rocketmq, s3
 from sandbox.waiting import wait_for
 from tests.real import java_client
 
@@ -54,6 +54,20 @@ def postgres_address() -> Iterator[str]:
             yield running.enter_context(postgres.run())
         except debian.NoDebianError as error:
             pytest.skip(f"NO REAL POSTGRESQL: {error}")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[s3.S3Server]:
+    """A store with one bucket, which the whole run shares: write below a name of your own."""
+    with contextlib.ExitStack() as running:
+        try:
+            server = running.enter_context(s3.run("rows"))
+        except jars.JarsError as error:
+            pytest.skip(f"NO REAL S3: {error}")
+        patch = running.enter_context(pytest.MonkeyPatch.context())
+        for name, text in server.environment.items():
+            patch.setenv(name, text)
+        yield server
 
 
 @pytest.fixture(scope="session", name="kubernetes")

@@ -164,6 +164,7 @@ class WatchedSinks:
         self.stage = stage
         self.writer = stage.sinks.open()
         self.takes_dead_letters = stage.sinks.takes_dead_letters
+        self.folders = stage.sinks.folders
 
     def open(self) -> "WatchedSinks":
         return self

@@ -67,7 +67,7 @@ class FlowBeginner:
         state = self.journal.read_newest()
         if state is not None:
             self._check_group(state)
-            folders.finish_moves(state.pending)
+            folders.finish_moves(state.pending, self.open_sinks(state.query, 0).folders)
             state = msgspec.structs.replace(state, pending=[])
         else:
             state = self._take_over() or self._make_new()
@@ -110,7 +110,8 @@ class FlowBeginner:
         if state is None:
             return None
         self._check_group(state)
-        self.open_sinks(state.query, 0).delete(state.batch)
+        for each in self.open_sinks(state.query, 0).folders:
+            each.delete(state.batch)
         log.info("the flow takes over the checkpoint of batches, after batch %d", state.batch - 1)
         return state
 

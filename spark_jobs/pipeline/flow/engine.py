@@ -170,7 +170,8 @@ def run(
     # The number of the entry with which this driver has taken the journal is its term.
     sinks = users.open_sinks(beginning.state.query, journal.number)
     secret = secrets.token_hex(32)
-    sinks.clean()
+    for each in sinks.folders:
+        each.clean()
     source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
     server = FlowServer(
         beginning, journal, sinks, source, begins.find_others, secret,

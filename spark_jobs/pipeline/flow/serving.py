@@ -388,7 +388,7 @@ class FlowServer:
     async def _persist(self, state: FlowState) -> None:
         """Write an entry, and move its folders. Try again while the file system does not work."""
         steps: list[Callable[[], None]] = [partial(self._journal.append, state)]
-        steps += [partial(folders.move, each) for each in state.pending]
+        steps += [partial(folders.move, each, self._sinks.folders) for each in state.pending]
         for pause in PATIENCE.make_pauses():
             try:
                 await asyncio.to_thread(_take, steps)

@@ -8,7 +8,6 @@ the refused rows are passed. So a message that is refused is found, and goes to 
 
 import asyncio
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -28,6 +27,7 @@ from spark_jobs.options import Reading
 from spark_jobs.pipeline.flow.calls import UsersCalls
 from spark_jobs.pipeline.flow.link import DriverLink
 from spark_jobs.pipeline.flow.rows import HeldRows, divide
+from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.flow.sinks.kinds import (
     Delivery,
     FlowSinks,
@@ -88,7 +88,7 @@ class TaskRows:
         self._includes_properties = reading.include_properties
         self._group = reading.group
         self._takes_dead_letters = sinks.takes_dead_letters
-        self._sinks = sinks.open()
+        self._sinks, self._folders = sinks.open(), sinks.folders
         self._sink_thread = ThreadPoolExecutor(1, "sink")
         self._session = session
         self._loop = asyncio.get_running_loop()
@@ -340,7 +340,7 @@ class TaskRows:
         )
         if not is_accepted:
             for each in written.folders:
-                await asyncio.to_thread(shutil.rmtree, each, ignore_errors=True)
+                await asyncio.to_thread(folders.drop, each, self._folders)
             raise CommitRefusedError("the driver refuses the commit")
 
     def _drop(self, cuts: Sequence[Cut]) -> None:

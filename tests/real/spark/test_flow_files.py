@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.pipeline.flow.sinks.files import FileFormat
+from spark_jobs.pipeline.flow.sinks.files import FileSink
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
+from spark_jobs.pipeline.flow.sinks.kinds import Delivery
 
 AT = datetime(2026, 11, 26, 14, 0, 0, 123_456, tzinfo=UTC)
 COLUMNS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
@@ -46,16 +48,20 @@ def rows(spark: SparkSession) -> DataFrame:
     return spark.range(1, numPartitions=1).mapInArrow(lambda _: iter([batch]), ddl)
 
 
+def write(form: str, folder: Path) -> Path:
+    sink = FileSink(SinkFolders(str(folder), "flow", 1), form)
+    return Path(sink.write(Delivery("session", 1, []), [BATCH]))
+
+
 def test_json_has_the_values_of_sparks_json(rows: DataFrame, tmp_path: Path) -> None:
     rows.write.json(str(tmp_path / "spark"))
-    FileFormat("json").write(tmp_path / "flow", [BATCH])
     found = {
         side: [
             json.loads(line)
-            for file in (tmp_path / side).glob("part-*")
+            for file in folder.glob("part-*")
             for line in file.read_text().splitlines()
         ]
-        for side in ("spark", "flow")
+        for side, folder in (("spark", tmp_path / "spark"), ("flow", write("json", tmp_path)))
     }
     assert found["flow"] == found["spark"]
     assert [list(row) for row in found["flow"]] == [list(row) for row in found["spark"]]
@@ -65,7 +71,7 @@ def test_parquet_reads_like_sparks_parquet(
     rows: DataFrame, spark: SparkSession, tmp_path: Path
 ) -> None:
     rows.write.parquet(str(tmp_path / "spark"))
-    FileFormat("parquet").write(tmp_path / "flow", [BATCH])
-    ours, theirs = (spark.read.parquet(str(tmp_path / side)) for side in ("flow", "spark"))
+    folders = (write("parquet", tmp_path), tmp_path / "spark")
+    ours, theirs = (spark.read.parquet(str(folder)) for folder in folders)
     assert ours.dtypes == theirs.dtypes
     assert list(map(str, ours.collect())) == list(map(str, theirs.collect()))

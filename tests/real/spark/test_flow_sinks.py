@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow.dataset
+import pyarrow.fs
 import pytest
 
 from contract.exit_codes import DONE
@@ -14,6 +16,7 @@ from mq_client import blocking
 from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, RunningJob
 from sandbox.rocketmq import RocketMq
+from sandbox.s3 import S3Server
 from sandbox.waiting import wait_for
 from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
 from tests.real.numbers import Numbers
@@ -186,3 +189,35 @@ def test_a_query_of_duckdb_fills_an_iceberg_table_and_a_delta_table_of_dead_lett
     assert letters.read().select(["number", "_error"]).to_pylist() == [
         {"number": 43, "_error": "odd"}
     ]
+
+
+def test_a_scheduled_run_writes_files_into_a_bucket_and_the_next_one_goes_on(
+    rocketmq: RocketMq, client: blocking.Client, s3_server: S3Server, tmp_path: Path,
+    unique_name: str,
+) -> None:  # fmt: skip
+    rocketmq.create_topics({unique_name: 2})
+    where = rocketmq.name_server.address
+    path, options = f"{s3_server.bucket}/{unique_name}", s3_server.options
+    parts = flow(
+        tmp_path,
+        engine="Flow",
+        mode="Scheduled",
+        sink={"format": "parquet", "path": f"s3://{path}/rows", "options": options},
+        deadLetter={"format": "json", "path": f"s3a://{path}/dead", "options": options},
+    )
+    system = pyarrow.fs.S3FileSystem(**options)
+
+    def read(name: str, form: str) -> list[str]:
+        files = pyarrow.dataset.dataset(f"{path}/{name}", format=form, filesystem=system)
+        found: list[str] = files.to_table()["body"].to_pylist()
+        return sorted(found)
+
+    with Numbers(where, unique_name) as numbers:
+        wait_for(lambda: numbers.sent, lambda sent: sent > 60)
+        with RunningJob(tmp_path, client, unique_name, where, parts=parts) as job:
+            assert job.process.wait(PATIENCE_SECONDS) == DONE, job.log
+            numbers.stop()
+            job.start()
+            assert job.process.wait(PATIENCE_SECONDS) == DONE, job.log
+    assert read("rows", "parquet") == sorted(str(n) for n in range(numbers.sent) if n != 43)
+    assert read("dead", "json") == ["43"]

@@ -13,10 +13,11 @@ from spark_jobs.pipeline.flow.sinks import (
     functions,
     iceberg,
     postgres,
+    s3_files,
     topics,
 )
 from spark_jobs.pipeline.flow.sinks.delta import DeltaPlace
-from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
 from spark_jobs.pipeline.flow.sinks.iceberg import IcebergPlace
@@ -67,11 +68,18 @@ def _list_sink_obstacles(field: str, sink: JobSink) -> Iterator[str]:
         yield f"{field}.path with format {sink.format}"
 
 
+def writes_to_s3(sink: JobSink) -> bool:
+    """Whether a sink writes files into a bucket."""
+    return sink.format in files.FORMATS and sink.path is not None and s3_files.is_s3(sink.path)
+
+
 def _list_file_obstacles(field: str, sink: JobSink) -> Iterator[str]:
     if sink.path is None:
         yield f"{field} without a path"
+    elif writes_to_s3(sink):
+        return
     elif find_local(sink.path) is None:
-        yield f"{field}.path {sink.path}, other than a folder that all pods share"
+        yield f"{field}.path {sink.path}, other than a folder that all pods share, or s3://"
     if sink.options:
         yield f"{field}.options"
 
@@ -111,8 +119,12 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str, int], FlowSink]:
         check_installed(f"format {sink.format}", package)
         table = TableSink(make_place(sink.path, sink.options), has_positions=field == "sink")
         return lambda query, term: table
-    path, form = sink.path, FileFormat(sink.format)
-    return lambda query, term: FileSink(SinkFolders(path, query, term), form)
+    path, form, given = sink.path, sink.format, sink.options
+    for name in given:
+        if name not in s3_files.OPTIONS:
+            known = ", ".join(s3_files.OPTIONS)
+            raise UsageError(f"{field}.options: {name} is unknown; a path in S3 has {known}")
+    return lambda query, term: FileSink(SinkFolders(path, query, term, given), form)
 
 
 def _check_positions(sink: FlowSink, dead: FlowSink) -> None:

@@ -4,19 +4,19 @@ The folders of a file sink: a task writes a hidden one, and the driver moves it 
     PATH/query=ID/_writing-TERM/SESSION-NUMBER/  hidden: Spark and others ignore names with `_`
     PATH/query=ID/batch=NUMBER/                  seen, complete, and never changed again
 
-A move is one step of the file system, so a reader sees all rows of a commit or none.
+Paths of folders of this machine have no scheme.
 """
 
 import contextlib
-import errno
-import shutil
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.journal import Pending
-from spark_jobs.pipeline.flow.stores import find_local, sync_folder
+from spark_jobs.pipeline.flow.sinks.local_files import LocalFiles
+from spark_jobs.pipeline.flow.sinks.s3_files import S3Files, is_s3
+from spark_jobs.pipeline.flow.stores import find_local
 
 HIDDEN = "_writing"
 
@@ -25,32 +25,36 @@ class FolderTakenError(UsageError):
     """The place of a folder is taken. A retry does not help."""
 
 
+@dataclass(frozen=True, slots=True)
 class SinkFolders:
-    """The folders below the path of one job's sink."""
+    """
+    The folders below the path of one job's sink, which the driver and all tasks must reach.
 
-    def __init__(self, path: str, query: str, term: int) -> None:
-        """
-        Touch nothing yet. The path must be a folder that the driver and all tasks share.
+    Each driver has a higher `term` than those before it.
+    """
 
-        Each driver has a higher `term` than those before it.
-        """
-        local = find_local(path)
-        assert local is not None, "checked by `choosing.list_obstacles`"
-        self._root = local / f"query={query}"
-        self._term = term
+    path: str
+    query: str
+    term: int
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How the path is reached, if it is not on this machine."""
 
-    def name_hidden(self, session: str, number: int) -> Path:
+    @property
+    def files(self) -> LocalFiles | S3Files:
+        """What reads and writes there."""
+        return _open(self.path, self.options)
+
+    def name_hidden(self, session: str, number: int) -> str:
         """Name the folder that a task writes."""
-        return self._hidden / f"{session}-{number}"
+        return f"{self._root}/{self._hidden}/{session}-{number}"
 
     def plan_move(self, written: str, batch: int) -> Pending:
         """Say where a folder will be seen."""
-        return Pending(written, str(self._root / f"batch={batch}"))
+        return Pending(written, f"{self._root}/batch={batch}")
 
     def delete(self, batch: int) -> None:
         """Delete the folder of a batch, if there is one."""
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._root / f"batch={batch}")
+        self.files.delete(f"{self._root}/batch={batch}")
 
     def clean(self) -> None:
         """
@@ -58,34 +62,45 @@ class SinkFolders:
 
         A driver that was frozen before this line must not delete what newer ones write.
         """
-        for each in self._root.glob(f"{HIDDEN}*"):
-            term = each.name.removeprefix(HIDDEN).removeprefix("-")
-            if not term or (term.isdecimal() and int(term) < self._term):
-                shutil.rmtree(each, ignore_errors=True)
-        with contextlib.suppress(OSError):  # tasks will say what is wrong with it
-            self._hidden.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):  # tasks will say what is wrong with the path
+            for name in self.files.list_folders(self._root):
+                term = name.removeprefix(HIDDEN).removeprefix("-")
+                if name.startswith(HIDDEN) and (
+                    not term or (term.isdecimal() and int(term) < self.term)
+                ):
+                    self.files.delete(f"{self._root}/{name}")
+
+    def has(self, path: str) -> bool:
+        """Whether a path lies below this one."""
+        return path.startswith(f"{self._top}/")
 
     @property
-    def _hidden(self) -> Path:
-        return self._root / f"{HIDDEN}-{self._term}"
+    def _top(self) -> str:
+        return str(find_local(self.path) or self.path.rstrip("/"))
+
+    @property
+    def _root(self) -> str:
+        return f"{self._top}/query={self.query}"
+
+    @property
+    def _hidden(self) -> str:
+        return f"{HIDDEN}-{self.term}"
 
 
-def move(pending: Pending) -> None:
+def move(pending: Pending, known: Sequence[SinkFolders]) -> None:
     """Move a folder into its place, unless that was done before."""
-    place = Path(pending.place)
     try:
-        _rename(pending)
-        sync_folder(place.parent)  # the next entry of the journal does not name it any more
+        _move(pending, known)
     except FileNotFoundError as error:
-        if not place.exists():
+        if not _find_files(pending.place, known).exists(pending.place):
             raise FilesMissingError(
-                f"{pending.written} and {place} are both missing, though a task has written one "
-                "of them. Does each pod have its own folder there? Use a path that the driver and "
-                "all executors share"
+                f"{pending.written} and {pending.place} are both missing, though a task has "
+                "written one of them. Does each pod have its own folder there? Use a path that "
+                "the driver and all executors share"
             ) from error
 
 
-def finish_moves(pending: Iterable[Pending]) -> None:
+def finish_moves(pending: Iterable[Pending], known: Sequence[SinkFolders]) -> None:
     """
     Move the folders that a driver before this one has not moved.
 
@@ -93,17 +108,32 @@ def finish_moves(pending: Iterable[Pending]) -> None:
     """
     for each in pending:
         with contextlib.suppress(FileNotFoundError):
-            _rename(each)
+            _move(each, known)
 
 
-def _rename(pending: Pending) -> None:
+def drop(written: str, known: Sequence[SinkFolders]) -> None:
+    """Delete a hidden folder whose commit was refused. If it fails, the next driver deletes it."""
+    with contextlib.suppress(OSError):
+        _find_files(written, known).delete(written)
+
+
+def _move(pending: Pending, known: Sequence[SinkFolders]) -> None:
     try:
-        Path(pending.written).rename(pending.place)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
+        _find_files(pending.place, known).move(pending.written, pending.place)
+    except FileExistsError as error:
         raise FolderTakenError(
             f"{pending.place} exists already, with other rows: the checkpoint is older than the "
             "files of the sink. Move the folders with this number and higher ones elsewhere, or "
             "choose another checkpoint"
         ) from error
+
+
+def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files:
+    """Find out how a path is reached. It may be that of a sink which the job had before."""
+    same = [each for each in known if each.has(path)]
+    others = [each for each in known if is_s3(each.path)] if is_s3(path) else []
+    return next((each.files for each in [*same, *others]), _open(path, {}))
+
+
+def _open(path: str, options: Mapping[str, str]) -> LocalFiles | S3Files:
+    return S3Files(options) if is_s3(path) else LocalFiles()

@@ -8,8 +8,7 @@ left out, maps are objects, times are in UTC with milliseconds, and floats that 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import numpy
@@ -19,11 +18,10 @@ Convert = Callable[[Any], Any]
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
 
-def write(file: Path, batches: Sequence[pa.RecordBatch]) -> None:
+def write(file: IO[bytes], batches: Sequence[pa.RecordBatch]) -> None:
     """Write a file."""
-    with file.open("wb") as out:
-        for batch in batches:
-            out.write(_encoder.encode_lines(_list_rows(batch)))
+    for batch in batches:
+        file.write(_encoder.encode_lines(_list_rows(batch)))
 
 
 def encode_values(column: pa.Array) -> list[str | None]:

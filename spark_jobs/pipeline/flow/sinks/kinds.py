@@ -136,8 +136,6 @@ class FlowSinks(Protocol):
     def plan_moves(self, written: Written, batch: int) -> list[Pending]:
         """Say where the folders of a commit will be seen. Both have the same number."""
 
-    def clean(self) -> None:
-        """Delete what no commit names: call it before tasks begin."""
-
-    def delete(self, batch: int) -> None:
-        """Delete what a job with batches has written in a batch that was not committed."""
+    @property
+    def folders(self) -> list[SinkFolders]:
+        """Those of all sinks that write files."""

@@ -18,6 +18,7 @@ from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow.journal import Pending
 from spark_jobs.pipeline.flow.rows import join_neighbours
 from spark_jobs.pipeline.flow.sinks import csv_rows
+from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import (
     Delivery,
     ReadPosition,
@@ -77,11 +78,10 @@ class PostgresSinks:
         """There are no folders."""
         return []
 
-    def clean(self) -> None:
-        """A transaction leaves nothing behind."""
-
-    def delete(self, _: int) -> None:
-        """Batches of Spark never write here."""
+    @property
+    def folders(self) -> list[SinkFolders]:
+        """There are none."""
+        return []
 
 
 class PostgresWriter:

@@ -35,17 +35,9 @@ class SeparateSinks:
             if sink is not None and sink.folders is not None and folder
         ]
 
-    def clean(self) -> None:
-        """Delete what no commit names: call it before tasks begin."""
-        for folders in self._list_folders():
-            folders.clean()
-
-    def delete(self, batch: int) -> None:
-        """Delete what a job with batches has written in a batch that was not committed."""
-        for folders in self._list_folders():
-            folders.delete(batch)
-
-    def _list_folders(self) -> list[SinkFolders]:
+    @property
+    def folders(self) -> list[SinkFolders]:
+        """Those of both, if they write files."""
         sinks = [self.rows, self.dead]
         return [each.folders for each in sinks if each is not None and each.folders is not None]
 

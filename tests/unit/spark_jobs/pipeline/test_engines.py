@@ -40,6 +40,7 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
         ),
         ({"sink": {"format": "csv", "path": "/rows"}}, "csv in Spark's way"),
         ({"deadLetter": {"format": "csv", "path": "/bad"}}, "csv in Spark's way"),
+        ({"sink": {"format": "json", "path": "s3a://lake/rows"}}, "files in S3 in Spark's way"),
         ({"sink": {"format": "delta", "path": "/rows"}}, "delta in Spark's way"),
         ({"sink": {"format": "iceberg", "path": "lake.shop.orders"}}, "iceberg in Spark's way"),
     ],

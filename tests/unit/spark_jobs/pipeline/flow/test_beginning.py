@@ -20,7 +20,7 @@ from spark_jobs.pipeline.flow.journal import (
     JournalTakenError,
     Pending,
 )
-from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.stores import LocalStore
@@ -91,7 +91,7 @@ def begin(
     asked: Any = brokers
 
     def open_sinks(query: str, term: int) -> SeparateSinks:
-        return SeparateSinks(FileSink(SinkFolders(str(folder), query, term), FileFormat("json")))
+        return SeparateSinks(FileSink(SinkFolders(str(folder), query, term), "json"))
 
     return FlowBeginner(entries, asked, reading, open_sinks, skip, is_scheduled).begin()
 
@@ -108,8 +108,8 @@ def test_a_new_flow_begins_where_the_brokers_say_and_writes_it_down(tmp_path: Pa
 def test_folders_that_a_driver_has_left_are_moved_first(tmp_path: Path) -> None:
     folders = SinkFolders(str(tmp_path), "q", 1)
     hidden = folders.name_hidden("session", 1)
-    hidden.mkdir(parents=True)
-    pending = folders.plan_move(str(hidden), 7)
+    Path(hidden).mkdir(parents=True)
+    pending = folders.plan_move(hidden, 7)
     begin(tmp_path, FakeJournal([make_state({A: 10}, pending=[pending])]), FakeBrokers({A: NOW}))
     assert Path(pending.place).exists()
 

@@ -7,7 +7,7 @@ The journal is a fake, so that it can fail. The task is a test that says what a 
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.journal import FlowState, JournalTakenError, Pending
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, LossRefusedError
 from spark_jobs.pipeline.flow.sinks import folders
-from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.wire import Consequence
@@ -44,10 +44,9 @@ class Scene:
         state = FlowState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}), skip="May")
         beginning = FlowBeginning(state, lost_below={A: 15})
         journal: Any = self.journal
-        form = FileFormat("json")
         self.server = FlowServer(
             beginning, journal,
-            SeparateSinks(*(FileSink(SinkFolders(str(folder / name), "q", 1), form)
+            SeparateSinks(*(FileSink(SinkFolders(str(folder / name), "q", 1), "json")
                             for name in ("", "dead"))),
             GroupSource("billing", []), lambda known: self.begins(known), SECRET,
             self.commits.append,
@@ -118,11 +117,11 @@ def test_a_folder_that_was_moved_is_not_missed_while_the_next_one_cannot_be_move
     """Somebody takes the rows from their place at once."""
     move, failures = folders.move, [OSError("full")]
 
-    def move_or_fail(pending: Pending) -> None:
+    def move_or_fail(pending: Pending, known: Sequence[SinkFolders]) -> None:
         if "dead" in pending.place and failures:
             shutil.rmtree(tmp_path / "query=q/batch=0")
             raise failures.pop()
-        move(pending)
+        move(pending, known)
 
     monkeypatch.setattr(folders, "move", move_or_fail)
     monkeypatch.setattr(serving, "PATIENCE", Times(first_pause=0.01))

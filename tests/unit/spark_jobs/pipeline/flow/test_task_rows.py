@@ -21,9 +21,10 @@ from spark_jobs import options
 from spark_jobs.pipeline.flow import task_rows
 from spark_jobs.pipeline.flow.calls import UsersCalls
 from spark_jobs.pipeline.flow.rows import HandledPiece
-from spark_jobs.pipeline.flow.sinks.files import FileFormat, FileSink
+from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, RowsRefusedError, Written
+from spark_jobs.pipeline.flow.sinks.local_files import LocalFiles
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.task_rows import TaskRows
 from spark_jobs.pipeline.flow.wire import CommitFigures, Located, TaskCommit
@@ -38,7 +39,7 @@ NOTHING = pa.RecordBatch.from_pylist([], SCHEMA)
 
 
 def make_sink(folder: Path) -> FileSink:
-    return FileSink(SinkFolders(str(folder), "q", 1), FileFormat("json"))
+    return FileSink(SinkFolders(str(folder), "q", 1), "json")
 
 
 class FakeLink:
@@ -79,7 +80,8 @@ class ScriptedSinks:
     """Sinks with positions that take any rows, but not offsets that are bad."""
 
     takes_dead_letters = True
-    plan_moves = clean = delete = None  # of the driver: not used by a task
+    folders = ()
+    plan_moves = None  # of the driver: not used by a task
 
     def __init__(self) -> None:
         self.stored: dict[MessageQueue, int] = {}
@@ -218,7 +220,7 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
         a = await it.hold(A, 10)
         it.handle(A, 10, 12)
         with monkeypatch.context() as full:
-            full.setattr(FileFormat, "write", lambda *_: (_ for _ in ()).throw(OSError("full")))
+            full.setattr(LocalFiles, "write", lambda *_: (_ for _ in ()).throw(OSError("full")))
             with pytest.raises(OSError, match="full"):
                 await it.rows.commit(a, 12)
         await it.rows.commit(a, 12)

@@ -23,7 +23,7 @@ READING = options.parse_reading({"nameServers": "n:1", "topics": "orders"}, is_s
         ({"deadLetter": {"format": "orc", "path": "/bad"}}, "deadLetter.format orc"),
         ({"sink": {"format": "json"}}, "sink without a path"),
         ({"sink": {"format": "orc", "path": "/rows"}}, "sink.format orc"),
-        ({"sink": {"format": "json", "path": "s3a://rows"}}, "sink.path s3a://rows"),
+        ({"sink": {"format": "json", "path": "hdfs://rows"}}, "sink.path hdfs://rows"),
         (
             {"sink": {"format": "json", "path": "/rows", "options": {"compression": "gzip"}}},
             "sink.options",

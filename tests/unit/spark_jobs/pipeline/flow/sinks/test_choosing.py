@@ -72,6 +72,10 @@ def test_rows_and_dead_letters_of_postgresql_share_a_transaction() -> None:
             {"sink": {"format": "iceberg", "path": "l.s.o", "options": {"type": "hive"}}},
             "sink.options: type must be the kind of the catalog: rest, sql, glue",
         ),
+        (
+            {"sink": {"format": "json", "path": "s3://b/rows", "options": {"compression": "x"}}},
+            "sink.options: compression is unknown; a path in S3 has access_key, secret_key",
+        ),
     ],
 )
 def test_options_that_are_wrong_are_named(changed: dict[str, Any], named: str) -> None:
@@ -94,6 +98,15 @@ def test_options_that_are_wrong_are_named(changed: dict[str, Any], named: str) -
 )
 def test_what_a_flow_does_not_have_is_an_obstacle(changed: dict[str, Any], named: str) -> None:
     assert list(choosing.list_obstacles(make_job_file(**changed))) == [named]
+
+
+def test_files_may_be_in_a_bucket_and_passwords_are_not_shown() -> None:
+    options = {"access_key": "me", "secret_key": "hidden"}
+    job = make_job_file(sink={"format": "json", "path": "s3a://lake/rows/", "options": options})
+    assert list(choosing.list_obstacles(job)) == []
+    [folders] = choosing.read(job)("q", 3).folders
+    assert folders.name_hidden("s", 1) == "s3a://lake/rows/query=q/_writing-3/s-1"
+    assert "hidden" not in repr(folders)
 
 
 def test_a_file_for_batches_is_an_obstacle(tmp_path: Path) -> None:
