@@ -43,7 +43,7 @@ MUTATIONS = [
     (BEGINNING, "        self.journal.append(state)\n        takeover", "        takeover"),
     (JOURNAL, "default=number) > number:", "default=number) > 10**9:"),
     (JOURNAL, "self._writer = uuid.uuid4().hex", 'self._writer = ""'),
-    (FOLDERS, "int(term) < self.term", "bool(term)"),
+    (FOLDERS, "int(each) < self.term", "True"),
     # The task knows only after the journal, and folders are seen only after it.
     (SERVING, "            await self._persist(state)\n", ""),
     (
@@ -197,12 +197,12 @@ MUTATIONS = [
     (LOCAL, "            if error.errno != errno.ENOTEMPTY:\n", "            if True:\n"),
     (
         FOLDERS,
-        "        if not _find_files(pending, known).exists(pending.place):\n",
+        "        if not _find_files(pending.place, known).exists(pending.place):\n",
         "        if True:\n",
     ),
     (
         FOLDERS,
-        '                    self.files.delete(f"{self._root}/{name}")\n',
-        "                    pass\n",
+        '                self.files.delete(f"{self._hidden}/{name}")\n',
+        "                pass\n",
     ),
 ]

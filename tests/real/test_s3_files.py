@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import pyarrow.fs
 import pytest
 
+from mq_client.errors import UsageError
 from sandbox.s3 import S3Server
 from spark_jobs.pipeline.flow.journal import Pending
 from spark_jobs.pipeline.flow.sinks.folders import (
@@ -136,16 +137,45 @@ def test_a_store_that_is_away_is_an_error_that_a_retry_cures(
     assert read(system, path) == SEEN
 
 
-def test_a_sink_whose_path_has_changed_still_finishes_what_it_had_written(
+def test_a_sink_that_was_changed_after_a_crash_must_come_back_once(
     s3_server: S3Server,
     make: Callable[[int], SinkFolders],
     system: pyarrow.fs.S3FileSystem,
     path: str,
 ) -> None:
     pending = make(1).plan_move(write(make(1), 1), 7)
-    elsewhere = SinkFolders("s3://others/rows", "q", 2, s3_server.options)
-    finish_moves([pending], [elsewhere])
+    others = [SinkFolders("s3://others/rows", "q", 2, s3_server.options)]
+    for known in ([], others):
+        with pytest.raises(UsageError, match="Start the job once more with the sink that it had"):
+            finish_moves([pending], known)
+    same = SinkFolders(f"s3a://{path}/", "q", 2, s3_server.options)
+    finish_moves([pending], [*others, same])
     assert read(system, path) == SEEN
+
+
+def test_a_bucket_that_is_missing_is_no_folder_that_was_moved(s3_server: S3Server) -> None:
+    folders = SinkFolders("s3://missing/rows", "q", 1, s3_server.options)
+    pending = folders.plan_move(folders.name_hidden("session", 1), 7)
+    with pytest.raises(OSError, match="there is no bucket missing"):
+        finish_moves([pending], [folders])
+    with pytest.raises(OSError, match="there is no bucket missing"):
+        folders.delete(7)
+    folders.clean()
+
+
+def test_rows_that_were_copied_before_a_crash_are_marked_as_complete(
+    make: Callable[[int], SinkFolders], system: pyarrow.fs.S3FileSystem, path: str
+) -> None:
+    folders = make(1)
+    pending = folders.plan_move(write(folders, 1), 7)
+    move(pending, [folders])
+    success = f"{path}/query=q/batch=7/_SUCCESS"
+    system.delete_file(success)
+    finish_moves([pending], [make(2)])
+    assert system.get_file_info(success).is_file
+    system.delete_dir(f"{path}/query=q/batch=7")  # a reader has taken it
+    finish_moves([pending], [make(3)])
+    assert read(system, path) == {}
 
 
 @pytest.mark.parametrize("step", DRIVER_STEPS + TASK_STEPS)

@@ -46,7 +46,7 @@ from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.flow import wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.commits import Commits
-from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, Pending
+from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, JournalTakenError, Pending
 from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.flow.sinks.kinds import FlowSinks, Written
 from spark_jobs.pipeline.retries import PATIENCE
@@ -127,6 +127,8 @@ class FlowServer:
         self._source = source
         self._find_begins = find_begins
         self._secret = secret
+        self._is_moved = True
+        """Whether all folders of `_state` are moved."""
         self._commits = Commits(offsets.read_offsets(state.offsets))
         self._batch = state.batch
         self._group: GroupCoordinator[MessageQueue] = GroupCoordinator(TERMS, time.monotonic(), 0)
@@ -181,6 +183,15 @@ class FlowServer:
         """End all connections. The driver's loop calls it, once the tasks have ended."""
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
+        if self._is_moved and self._state.pending:
+            self._forget_moves()
+
+    def _forget_moves(self) -> None:
+        """Let the journal end without folders, so that the next job may have another sink."""
+        try:
+            self._journal.append(msgspec.structs.replace(self._state, pending=[]))
+        except (OSError, Py4JError, JournalTakenError) as error:
+            log.warning("the last entry of the journal cannot be written: %s", error)
 
     async def _run(self, host: str, port: int, started: "Future[int]") -> None:
         self._loop = asyncio.get_running_loop()
@@ -376,7 +387,9 @@ class FlowServer:
                 self._state, epoch=self.adopted_epoch, batch=self._batch,
                 offsets=offsets.write_offsets(ends), pending=moves,
             )  # fmt: skip
+            self._is_moved = False
             await self._persist(state)
+            self._state, self._is_moved = state, True
             self.ends, self.batch = ends, state.batch
             self._note_progress()
             for each in group:

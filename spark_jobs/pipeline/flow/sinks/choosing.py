@@ -120,10 +120,8 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str, int], FlowSink]:
         table = TableSink(make_place(sink.path, sink.options), has_positions=field == "sink")
         return lambda query, term: table
     path, form, given = sink.path, sink.format, sink.options
-    for name in given:
-        if name not in s3_files.OPTIONS:
-            known = ", ".join(s3_files.OPTIONS)
-            raise UsageError(f"{field}.options: {name} is unknown; a path in S3 has {known}")
+    if s3_files.is_s3(path):
+        s3_files.check(field, path, given)
     return lambda query, term: FileSink(SinkFolders(path, query, term, given), form)
 
 

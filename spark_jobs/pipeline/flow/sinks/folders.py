@@ -1,13 +1,14 @@
 """
 The folders of a file sink: a task writes a hidden one, and the driver moves it into its place.
 
-    PATH/query=ID/_writing-TERM/SESSION-NUMBER/  hidden: Spark and others ignore names with `_`
+    PATH/query=ID/_writing/TERM/SESSION-NUMBER/  hidden: Spark and others ignore names with `_`
     PATH/query=ID/batch=NUMBER/                  seen, complete, and never changed again
 
 Paths of folders of this machine have no scheme.
 """
 
 import contextlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,9 +16,10 @@ from mq_client.errors import UsageError
 from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.journal import Pending
 from spark_jobs.pipeline.flow.sinks.local_files import LocalFiles
-from spark_jobs.pipeline.flow.sinks.s3_files import S3Files, is_s3
+from spark_jobs.pipeline.flow.sinks.s3_files import S3Files, find_place, is_s3
 from spark_jobs.pipeline.flow.stores import find_local
 
+log = logging.getLogger("evenkeel.job")
 HIDDEN = "_writing"
 
 
@@ -46,7 +48,7 @@ class SinkFolders:
 
     def name_hidden(self, session: str, number: int) -> str:
         """Name the folder that a task writes."""
-        return f"{self._root}/{self._hidden}/{session}-{number}"
+        return f"{self._hidden}/{self.term}/{session}-{number}"
 
     def plan_move(self, written: str, batch: int) -> Pending:
         """Say where a folder will be seen."""
@@ -62,17 +64,17 @@ class SinkFolders:
 
         A driver that was frozen before this line must not delete what newer ones write.
         """
-        with contextlib.suppress(OSError):  # tasks will say what is wrong with the path
-            for name in self.files.list_folders(self._root):
-                term = name.removeprefix(HIDDEN).removeprefix("-")
-                if name.startswith(HIDDEN) and (
-                    not term or (term.isdecimal() and int(term) < self.term)
-                ):
-                    self.files.delete(f"{self._root}/{name}")
+        try:
+            # Without a number it is of an image that had no terms.
+            names = self.files.list_folders(self._hidden)
+            for name in [each for each in names if not each.isdecimal() or int(each) < self.term]:
+                self.files.delete(f"{self._hidden}/{name}")
+        except OSError as error:  # the next driver tries it again
+            log.warning("what no commit names cannot be deleted: %s", error)
 
     def has(self, path: str) -> bool:
         """Whether a path lies below this one."""
-        return path.startswith(f"{self._top}/")
+        return is_s3(path) == is_s3(self.path) and _plain(path).startswith(f"{_plain(self._top)}/")
 
     @property
     def _top(self) -> str:
@@ -84,7 +86,7 @@ class SinkFolders:
 
     @property
     def _hidden(self) -> str:
-        return f"{HIDDEN}-{self.term}"
+        return f"{self._root}/{HIDDEN}"
 
 
 def move(pending: Pending, known: Sequence[SinkFolders]) -> None:
@@ -95,8 +97,8 @@ def move(pending: Pending, known: Sequence[SinkFolders]) -> None:
         if not _find_files(pending.place, known).exists(pending.place):
             raise FilesMissingError(
                 f"{pending.written} and {pending.place} are both missing, though a task has "
-                "written one of them. Does each pod have its own folder there? Use a path that "
-                "the driver and all executors share"
+                "written one of them. Does each pod have its own folder there, or another store? "
+                "Use a path that the driver and all executors share"
             ) from error
 
 
@@ -130,9 +132,17 @@ def _move(pending: Pending, known: Sequence[SinkFolders]) -> None:
 
 def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files:
     """Find out how a path is reached. It may be that of a sink which the job had before."""
-    same = [each for each in known if each.has(path)]
-    others = [each for each in known if is_s3(each.path)] if is_s3(path) else []
-    return next((each.files for each in [*same, *others]), _open(path, {}))
+    found = next((each.files for each in known if each.has(path)), None)
+    if found is None and is_s3(path):
+        raise UsageError(
+            f"the last commit has written {path}, and no sink of the job reaches that any more. "
+            "Start the job once more with the sink that it had, so that its files are finished"
+        )
+    return found or LocalFiles()
+
+
+def _plain(path: str) -> str:
+    return find_place(path) if is_s3(path) else path
 
 
 def _open(path: str, options: Mapping[str, str]) -> LocalFiles | S3Files:

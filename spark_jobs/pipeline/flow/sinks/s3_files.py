@@ -1,15 +1,15 @@
 """
 Folders of rows in a bucket of S3, or of a store that speaks its protocol.
 
-A bucket has no folders, only names, and cannot rename. So a folder is moved by a copy inside the
-store, and then the hidden one is deleted. A folder has one file with rows, and a copy is one step:
-so readers see all of its rows or none here too.
+A bucket has no folders, only names, and cannot rename. So a folder is moved in three steps, in this
+order. A folder has one file with rows, so readers see all of its rows or none here too.
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
 | before the copy | the hidden file | copies it |
 | before the hidden file is deleted | the same file twice | finds them equal, and deletes it |
-| after that | the file in its place | has nothing to do |
+| before `_SUCCESS` is written | the file in its place | writes `_SUCCESS` |
+| after that | a complete folder | has nothing to do |
 """
 
 import functools
@@ -19,16 +19,46 @@ from typing import IO
 
 from pyarrow.fs import FileSelector, FileType, S3FileSystem, resolve_s3_region
 
+from mq_client.errors import UsageError
 from spark_jobs.pipeline.flow.sinks.local_files import SUCCESS
 
-_URL = re.compile(r"s3[an]?://(?P<bucket>[^/]+)/*(?P<key>.*)", re.DOTALL)
-OPTIONS = ("access_key", "secret_key", "session_token", "region", "endpoint_override", "scheme")
+_URL = re.compile(r"s3[an]?://(?P<bucket>[\w.-]+)(?P<key>(/.*)?)", re.ASCII | re.DOTALL)
+_KEYS = ("access_key", "secret_key")
+OPTIONS = (*_KEYS, "session_token", "region", "endpoint_override", "scheme")
 """The options that Arrow's file system has for it. Without keys, it looks where AWS's tools do."""
+_SILENT_SECONDS = 30.0
+"""A store may say nothing while it copies. Arrow's own limit is 3 s."""
 
 
 def is_s3(path: str) -> bool:
-    """Whether a path names something in a bucket."""
-    return _URL.fullmatch(path) is not None
+    """Whether a path names something in a bucket, or is meant to."""
+    return path.startswith(("s3://", "s3a://", "s3n://"))
+
+
+def check(field: str, path: str, options: Mapping[str, str]) -> None:
+    """Refuse a path or options that can never work. `field` names the sink."""
+    found = _URL.fullmatch(path)
+    parts = found["key"].strip("/").split("/") if found else [".."]
+    if parts != [""] and not {"", ".", ".."}.isdisjoint(parts):
+        raise UsageError(f"{field}.path {path!r} is not s3://BUCKET or s3://BUCKET/NAME/NAME")
+    for name, text in options.items():
+        if name not in OPTIONS:
+            known = ", ".join(OPTIONS)
+            raise UsageError(f"{field}.options: {name} is unknown; a path in S3 has {known}")
+        if not text:
+            raise UsageError(f"{field}.options: {name} is empty; leave it out, or give a value")
+    given = [name for name in _KEYS if name in options]
+    if len(given) == 1 or ("session_token" in options and not given):
+        raise UsageError(f"{field}.options: {' and '.join(_KEYS)} must be given together")
+    if options.get("scheme", "https") not in ("http", "https"):
+        raise UsageError(f"{field}.options: scheme must be http or https")
+
+
+def find_place(url: str) -> str:
+    """Return bucket and key: `s3://` and `s3a://` mean the same."""
+    found = _URL.fullmatch(url)
+    assert found is not None, "checked by `check`"
+    return f"{found['bucket']}/{found['key'].strip('/')}".rstrip("/")
 
 
 class S3Files:
@@ -52,17 +82,18 @@ class S3Files:
         """
         system, source = self._find(written)
         _, target = self._find(place)
-        files = _list(system, source)
-        if not files:
+        files, there = _list(system, source), _list(system, target)
+        rows = [name for name in there if name != SUCCESS]
+        if not files and (not rows or SUCCESS in there):
             raise FileNotFoundError(written)
-        there = [each for each in _list(system, target) if each != SUCCESS]
-        if there and not (there == files and _are_equal(system, source, target, files)):
+        if files and rows and not (rows == files and _are_equal(system, source, target, files)):
             raise FileExistsError(place)
-        for name in files:
+        for name in files if not rows else ():
             system.copy_file(f"{source}/{name}", f"{target}/{name}")
+        if files:
+            system.delete_dir(source)
         with system.open_output_stream(f"{target}/{SUCCESS}"):
             pass
-        system.delete_dir(source)
 
     def exists(self, folder: str) -> bool:
         """Whether there is a file in it."""
@@ -75,14 +106,13 @@ class S3Files:
     def delete(self, folder: str) -> None:
         """Delete a folder, if there is one."""
         system, path = self._find(folder)
-        if system.get_file_info(path).type is not FileType.NotFound:
+        if _list(system, path) or _list(system, path, FileType.Directory):
             system.delete_dir(path)
 
     def _find(self, url: str) -> tuple[S3FileSystem, str]:
         """Find the bucket's file system, and the path in it."""
-        found = _URL.fullmatch(url)
-        assert found is not None, "checked by `is_s3`"
-        return _connect(found["bucket"], self._options), f"{found['bucket']}/{found['key']}"
+        path = find_place(url)
+        return _connect(path.partition("/")[0], self._options), path
 
 
 @functools.cache
@@ -90,11 +120,16 @@ def _connect(bucket: str, options: tuple[tuple[str, str], ...]) -> S3FileSystem:
     given = dict(options)
     if not given.keys() & {"region", "endpoint_override"}:
         given["region"] = resolve_s3_region(bucket)
-    return S3FileSystem(**given)
+    # A file that is opened late is written by one request. Others leave parts when a task dies.
+    return S3FileSystem(**given, request_timeout=_SILENT_SECONDS, allow_delayed_open=True)
 
 
 def _list(system: S3FileSystem, folder: str, kind: FileType = FileType.File) -> list[str]:
     found = system.get_file_info(FileSelector(folder, allow_not_found=True))
+    bucket = folder.partition("/")[0]
+    if not found and system.get_file_info(bucket).type is FileType.NotFound:
+        # Not as if the folder were missing: a folder that is missing was moved before.
+        raise OSError(f"there is no bucket {bucket}")
     return sorted(each.base_name for each in found if each.type is kind)
 
 

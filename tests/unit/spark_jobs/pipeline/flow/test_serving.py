@@ -101,7 +101,7 @@ def scene(
 
 def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path: Path) -> None:
     task = scene.begin()
-    written = tmp_path / "query=q/_writing-1/one"
+    written = tmp_path / "query=q/_writing/1/one"
     written.mkdir(parents=True)
     assert task.commit(1, (A, 10, 15), folder=str(written)) == wire.Settled(1, is_accepted=True)
     (entry,) = scene.journal.entries
@@ -126,7 +126,7 @@ def test_a_folder_that_was_moved_is_not_missed_while_the_next_one_cannot_be_move
     monkeypatch.setattr(folders, "move", move_or_fail)
     monkeypatch.setattr(serving, "PATIENCE", Times(first_pause=0.01))
     task = scene.begin()
-    written, dead = tmp_path / "query=q/_writing-1/one", tmp_path / "dead/query=q/_writing-1/one"
+    written, dead = tmp_path / "query=q/_writing/1/one", tmp_path / "dead/query=q/_writing/1/one"
     for each in (written, dead):
         each.mkdir(parents=True)
     found = task.commit(1, (A, 10, 15), folder=str(written), dead=str(dead))
@@ -151,7 +151,7 @@ def test_rows_and_dead_letters_of_a_commit_have_the_same_number(
     scene: Scene, tmp_path: Path
 ) -> None:
     task = scene.begin()
-    written, dead = tmp_path / "query=q/_writing-1/one", tmp_path / "dead/query=q/_writing-1/one"
+    written, dead = tmp_path / "query=q/_writing/1/one", tmp_path / "dead/query=q/_writing/1/one"
     written.mkdir(parents=True)
     dead.mkdir(parents=True)
     assert task.commit(1, (A, 10, 12)).is_accepted, "nothing to see, so it has no number"
@@ -401,3 +401,16 @@ def test_the_epoch_is_adopted_when_every_queue_is_where_it_belongs(scene: Scene)
     assert second.ask() == set()
     assert first.ask(A) == {A, B}
     assert scene.server.adopted_epoch == 2
+
+
+def test_a_driver_that_ends_in_order_leaves_no_folders_in_the_journal(tmp_path: Path) -> None:
+    """The next job may have another sink, which does not reach them."""
+    scene = Scene(tmp_path)
+    task = scene.begin()
+    written = tmp_path / "query=q/_writing/1/one"
+    written.mkdir(parents=True)
+    task.commit(1, (A, 10, 15), folder=str(written))
+    task.close()
+    scene.server.close()
+    assert [len(each.pending) for each in scene.journal.entries] == [1, 0]
+    assert scene.journal.entries[-1].offsets == scene.journal.entries[0].offsets

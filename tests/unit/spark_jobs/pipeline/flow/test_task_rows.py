@@ -140,7 +140,7 @@ class Scene:
         held.pieces[-1] = HandledPiece(end, [row], (), row.nbytes)
 
     def list_written(self) -> list[str]:
-        found = sorted((self.folder / "query=q/_writing-1").glob("*/part-0.json"))
+        found = sorted((self.folder / "query=q/_writing/1").glob("*/part-0.json"))
         return [each.read_text() for each in found]
 
 
@@ -153,7 +153,7 @@ def test_rows_of_all_queues_are_committed_together(tmp_path: Path) -> None:
         await asyncio.gather(it.rows.commit(a, 12), it.rows.commit(b, 21))
         [(number, ranges, folder)] = it.link.commits
         assert (number, ranges) == (1, [Range(A, 10, 12), Range(B, 20, 21)])
-        assert folder == str(tmp_path / "query=q/_writing-1/s-1")
+        assert folder == str(tmp_path / "query=q/_writing/1/s-1")
         assert it.list_written() == ['{"queue":0,"first":10}\n{"queue":1,"first":20}\n']
         await it.rows.commit(a, 12)
         assert len(it.link.commits) == 1, "nothing is new"
@@ -297,7 +297,7 @@ def test_a_message_that_is_given_up_is_a_dead_letter_of_the_same_commit(tmp_path
         it.handle(A, 15, 16)
         await it.rows.commit(a, 16)
         assert [ranges for _, ranges, _ in it.link.commits] == [[Range(A, 10, 16)]]
-        [dead] = (tmp_path / "dead/query=q/_writing-1").glob("*/part-0.json")
+        [dead] = (tmp_path / "dead/query=q/_writing/1").glob("*/part-0.json")
         assert json.loads(dead.read_text())["_error"] == "it is bad"
         assert it.list_written() == ['{"queue":0,"first":10}\n{"queue":0,"first":15}\n']
 

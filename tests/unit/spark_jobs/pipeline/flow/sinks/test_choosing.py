@@ -76,6 +76,19 @@ def test_rows_and_dead_letters_of_postgresql_share_a_transaction() -> None:
             {"sink": {"format": "json", "path": "s3://b/rows", "options": {"compression": "x"}}},
             "sink.options: compression is unknown; a path in S3 has access_key, secret_key",
         ),
+        *(
+            ({"sink": {"format": "json", "path": path}}, "sink.path .* is not s3://BUCKET")
+            for path in ("s3://b/a//c", "s3://", "s3://b/../c", "s3://key:secret@b/rows")
+        ),
+        *(
+            ({"sink": {"format": "json", "path": "s3://b/rows", "options": options}}, named)
+            for options, named in (
+                ({"access_key": "a"}, "access_key and secret_key must be given together"),
+                ({"session_token": "a"}, "access_key and secret_key must be given together"),
+                ({"region": ""}, "region is empty"),
+                ({"scheme": "ftp"}, "scheme must be http or https"),
+            )
+        ),
     ],
 )
 def test_options_that_are_wrong_are_named(changed: dict[str, Any], named: str) -> None:
@@ -105,7 +118,7 @@ def test_files_may_be_in_a_bucket_and_passwords_are_not_shown() -> None:
     job = make_job_file(sink={"format": "json", "path": "s3a://lake/rows/", "options": options})
     assert list(choosing.list_obstacles(job)) == []
     [folders] = choosing.read(job)("q", 3).folders
-    assert folders.name_hidden("s", 1) == "s3a://lake/rows/query=q/_writing-3/s-1"
+    assert folders.name_hidden("s", 1) == "s3a://lake/rows/query=q/_writing/3/s-1"
     assert "hidden" not in repr(folders)
 
 
