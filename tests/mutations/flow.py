@@ -194,6 +194,7 @@ MUTATIONS = [
     (TAKEOVER, "default=0)", "default=-1)"),
     (TAKEOVER, '        journal.move(name, f"{ASIDE}/{journal.number}")\n', "        pass\n"),
     (TAKEOVER, "skip=skipping.read_last_used(written)", "skip=''"),
+    (SERVING, "if self._is_moved and self._state.pending:", "if self._state.pending:"),
     (LOCAL, "            if error.errno != errno.ENOTEMPTY:\n", "            if True:\n"),
     (
         FOLDERS,
