@@ -74,7 +74,9 @@ class SinkFolders:
 
     def has(self, path: str) -> bool:
         """Whether a path lies below this one."""
-        return is_s3(path) == is_s3(self.path) and _plain(path).startswith(f"{_plain(self._top)}/")
+        return is_s3(path) == is_s3(self.path) and _normalize(path).startswith(
+            f"{_normalize(self._top)}/"
+        )
 
     @property
     def _top(self) -> str:
@@ -141,7 +143,7 @@ def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files
     return found or LocalFiles()
 
 
-def _plain(path: str) -> str:
+def _normalize(path: str) -> str:
     return find_place(path) if is_s3(path) else path
 
 
