@@ -10,7 +10,6 @@ The block gets a store with one empty bucket. It is gone when the block ends.
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from sandbox import jars, ports, process
 
@@ -57,13 +56,9 @@ class S3Server:
             "jclouds.provider=filesystem-nio2\n"
             f"jclouds.filesystem.basedir={objects}\n"
         )
-        java: list[str | Path] = [jars.find_java() or "java"]
-        self._child = child = process.ChildProcess(
-            "s3proxy",
-            [*java, "-cp", self._classpath, "org.gaul.s3proxy.Main", "--properties", settings],
-            self._place,
-            {},
-        )
+        java, program = jars.find_java() or "java", "org.gaul.s3proxy.Main"
+        command = [java, "-cp", self._classpath, program, "--properties", settings]
+        self._child = child = process.ChildProcess("s3proxy", command, self._place, {})
         child.wait_until(lambda: child.has_said("Started ServerConnector"), _START_SECONDS)
 
     def kill(self) -> None:

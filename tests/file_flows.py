@@ -204,3 +204,10 @@ def play(place: FilesPlace, step: str, commit: int, monkeypatch: pytest.MonkeyPa
     left = [path for name in ("rows", "dead") for path in stage.list_files(name)]
     assert [path for path in left if HIDDEN in path] == []
     assert has_died == (step in DRIVER_STEPS)
+
+
+def write(folders: SinkFolders, number: int) -> str:
+    """Write a hidden folder whose only row is a number, and return it."""
+    folder = folders.name_hidden("session", number)
+    folders.files.write(folder, "part-0.json", lambda file: file.write(b"%d" % number))
+    return folder

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from contract.job_file import JobFile
+from contract.job_file import JobFile, JobSink
 from contract.kinds.jobs import JobEngine, Mode
 from mq_client.errors import UsageError
 from spark_jobs.options import Reading
@@ -31,7 +31,7 @@ def choose(job: JobFile, reading: Reading) -> EngineChoice:
     """Choose the engine. A sink or a query that only flows have is refused for batches."""
     choice = _choose(job, reading)
     if choice.engine is JobEngine.BATCH:
-        if postgres.FORMAT in _list_formats(job):
+        if postgres.FORMAT in [each.format for each in _list_sinks(job)]:
             raise _make_refusal(f"format {postgres.FORMAT}", choice)
         if job.transform.duckdb:
             raise _make_refusal("transform.duckdb", choice)
@@ -42,8 +42,8 @@ def _make_refusal(what: str, choice: EngineChoice) -> UsageError:
     return UsageError(f"{what} is for engine Flow, and the engine is {choice}")
 
 
-def _list_formats(job: JobFile) -> list[str | None]:
-    return [each.format for each in (job.sink, job.dead_letter) if each is not None]
+def _list_sinks(job: JobFile) -> list[JobSink]:
+    return [each for each in (job.sink, job.dead_letter) if each is not None]
 
 
 def _choose(job: JobFile, reading: Reading) -> EngineChoice:
@@ -55,10 +55,10 @@ def _choose(job: JobFile, reading: Reading) -> EngineChoice:
         obstacles.append("a limit for the messages of a batch")
     if job.mode is Mode.SCHEDULED:
         obstacles.append("a scheduled run that ends although a queue stands still")
-    sinks = [each for each in (job.sink, job.dead_letter) if each is not None]
+    sinks = _list_sinks(job)
     if any(map(choosing.writes_to_s3, sinks)):
         obstacles.append("files in S3 in Spark's way")
-    formats = _list_formats(job)
+    formats = [each.format for each in sinks]
     obstacles += [f"{each} in Spark's way" for each in IN_SPARKS_WAY if each in formats]
     file = job.transform.file
     if file is not None and not users_part.has_function(file, users.FUNCTION):

@@ -43,7 +43,7 @@ MUTATIONS = [
     (BEGINNING, "        self.journal.append(state)\n        takeover", "        takeover"),
     (JOURNAL, "default=number) > number:", "default=number) > 10**9:"),
     (JOURNAL, "self._writer = uuid.uuid4().hex", 'self._writer = ""'),
-    (FOLDERS, "int(each) < self.term", "True"),
+    (FOLDERS, "int(name) < self.term", "True"),
     # The task knows only after the journal, and folders are seen only after it.
     (SERVING, "            await self._persist(state)\n", ""),
     (
@@ -194,7 +194,7 @@ MUTATIONS = [
     (TAKEOVER, "default=0)", "default=-1)"),
     (TAKEOVER, '        journal.move(name, f"{ASIDE}/{journal.number}")\n', "        pass\n"),
     (TAKEOVER, "skip=skipping.read_last_used(written)", "skip=''"),
-    (SERVING, "if self._is_moved and self._state.pending:", "if self._state.pending:"),
+    (SERVING, "if self._state.pending and not self._unsettled:", "if self._state.pending:"),
     (LOCAL, "            if error.errno != errno.ENOTEMPTY:\n", "            if True:\n"),
     (
         FOLDERS,
@@ -203,7 +203,7 @@ MUTATIONS = [
     ),
     (
         FOLDERS,
-        '                self.files.delete(f"{self._hidden}/{name}")\n',
-        "                pass\n",
+        '                        self.files.delete(f"{self._hidden}/{name}")\n',
+        "                        pass\n",
     ),
 ]

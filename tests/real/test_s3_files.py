@@ -15,7 +15,7 @@ from spark_jobs.pipeline.flow.sinks.folders import (
     finish_moves,
     move,
 )
-from tests.file_flows import DRIVER_STEPS, TASK_STEPS, FilesPlace, play
+from tests.file_flows import DRIVER_STEPS, TASK_STEPS, FilesPlace, play, write
 
 
 @pytest.fixture(name="system")
@@ -32,12 +32,6 @@ def _path(s3_server: S3Server, unique_name: str) -> str:
 def _make(s3_server: S3Server, path: str) -> Callable[[int], SinkFolders]:
     """Make the folders as the driver of a term sees them."""
     return lambda term: SinkFolders(f"s3://{path}", "q", term, s3_server.options)
-
-
-def write(folders: SinkFolders, number: int) -> str:
-    folder = folders.name_hidden("session", number)
-    folders.files.write(folder, "part-0.json", lambda file: file.write(b"%d" % number))
-    return folder
 
 
 def read(system: pyarrow.fs.S3FileSystem, path: str) -> dict[str, bytes]:

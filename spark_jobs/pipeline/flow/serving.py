@@ -127,8 +127,6 @@ class FlowServer:
         self._source = source
         self._find_begins = find_begins
         self._secret = secret
-        self._is_moved = True
-        """Whether all folders of `_state` are moved."""
         self._commits = Commits(offsets.read_offsets(state.offsets))
         self._batch = state.batch
         self._group: GroupCoordinator[MessageQueue] = GroupCoordinator(TERMS, time.monotonic(), 0)
@@ -183,7 +181,7 @@ class FlowServer:
         """End all connections. The driver's loop calls it, once the tasks have ended."""
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
-        if self._is_moved and self._state.pending:
+        if self._state.pending and not self._unsettled:  # else a move may not be finished
             self._forget_moves()
 
     def _forget_moves(self) -> None:
@@ -387,9 +385,8 @@ class FlowServer:
                 self._state, epoch=self.adopted_epoch, batch=self._batch,
                 offsets=offsets.write_offsets(ends), pending=moves,
             )  # fmt: skip
-            self._is_moved = False
             await self._persist(state)
-            self._state, self._is_moved = state, True
+            self._state = state
             self.ends, self.batch = ends, state.batch
             self._note_progress()
             for each in group:

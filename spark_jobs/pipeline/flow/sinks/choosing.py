@@ -76,11 +76,9 @@ def writes_to_s3(sink: JobSink) -> bool:
 def _list_file_obstacles(field: str, sink: JobSink) -> Iterator[str]:
     if sink.path is None:
         yield f"{field} without a path"
-    elif writes_to_s3(sink):
-        return
-    elif find_local(sink.path) is None:
+    elif find_local(sink.path) is None and not writes_to_s3(sink):
         yield f"{field}.path {sink.path}, other than a folder that all pods share, or s3://"
-    if sink.options:
+    if sink.options and not writes_to_s3(sink):
         yield f"{field}.options"
 
 

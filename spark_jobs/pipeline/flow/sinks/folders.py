@@ -9,14 +9,15 @@ Paths of folders of this machine have no scheme.
 
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mq_client.errors import UsageError
+from spark_jobs.pipeline import sink_paths
 from spark_jobs.pipeline.files import FilesMissingError
 from spark_jobs.pipeline.flow.journal import Pending
 from spark_jobs.pipeline.flow.sinks.local_files import LocalFiles
-from spark_jobs.pipeline.flow.sinks.s3_files import S3Files, find_place, is_s3
+from spark_jobs.pipeline.flow.sinks.s3_files import S3Files, is_s3
 from spark_jobs.pipeline.flow.stores import find_local
 
 log = logging.getLogger("evenkeel.job")
@@ -44,7 +45,7 @@ class SinkFolders:
     @property
     def files(self) -> LocalFiles | S3Files:
         """What reads and writes there."""
-        return _open(self.path, self.options)
+        return S3Files(self.options) if is_s3(self.path) else LocalFiles()
 
     def name_hidden(self, session: str, number: int) -> str:
         """Name the folder that a task writes."""
@@ -64,27 +65,16 @@ class SinkFolders:
 
         A driver that was frozen before this line must not delete what newer ones write.
         """
-        try:
-            # Without a number it is of an image that had no terms.
-            names = self.files.list_folders(self._hidden)
-            for name in [each for each in names if not each.isdecimal() or int(each) < self.term]:
-                self.files.delete(f"{self._hidden}/{name}")
-        except OSError as error:  # the next driver tries it again
-            log.warning("what no commit names cannot be deleted: %s", error)
-
-    def has(self, path: str) -> bool:
-        """Whether a path lies below this one."""
-        return is_s3(path) == is_s3(self.path) and _normalize(path).startswith(
-            f"{_normalize(self._top)}/"
-        )
-
-    @property
-    def _top(self) -> str:
-        return str(find_local(self.path) or self.path.rstrip("/"))
+        with _continue_later():
+            for name in self.files.list_folders(self._hidden):
+                # Without a number it is of an image that had no terms.
+                if not name.isdecimal() or int(name) < self.term:
+                    with _continue_later():
+                        self.files.delete(f"{self._hidden}/{name}")
 
     @property
     def _root(self) -> str:
-        return f"{self._top}/query={self.query}"
+        return f"{find_local(self.path) or self.path.rstrip('/')}/query={self.query}"
 
     @property
     def _hidden(self) -> str:
@@ -134,18 +124,21 @@ def _move(pending: Pending, known: Sequence[SinkFolders]) -> None:
 
 def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files:
     """Find out how a path is reached. It may be that of a sink which the job had before."""
-    found = next((each.files for each in known if each.has(path)), None)
-    if found is None and is_s3(path):
-        raise UsageError(
-            f"the last commit has written {path}, and no sink of the job reaches that any more. "
-            "Start the job once more with the sink that it had, so that its files are finished"
-        )
-    return found or LocalFiles()
+    if not is_s3(path):
+        return LocalFiles()
+    for each in known:
+        if sink_paths.overlap(each.path, path):
+            return each.files
+    raise UsageError(
+        f"the last commit has written {path}, and no sink of the job reaches that any more. "
+        "Start the job once more with the sink that it had, so that its files are finished"
+    )
 
 
-def _normalize(path: str) -> str:
-    return find_place(path) if is_s3(path) else path
-
-
-def _open(path: str, options: Mapping[str, str]) -> LocalFiles | S3Files:
-    return S3Files(options) if is_s3(path) else LocalFiles()
+@contextlib.contextmanager
+def _continue_later() -> Iterator[None]:
+    """Go on after an error of deletion: the next driver tries it again."""
+    try:
+        yield
+    except OSError as error:
+        log.warning("what no commit names cannot be deleted: %s", error)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import IO
 
-from pyarrow.fs import FileSelector, FileType, S3FileSystem, resolve_s3_region
+from pyarrow.fs import FileInfo, FileSelector, FileType, S3FileSystem, resolve_s3_region
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.flow.sinks.local_files import SUCCESS
@@ -54,13 +54,6 @@ def check(field: str, path: str, options: Mapping[str, str]) -> None:
         raise UsageError(f"{field}.options: scheme must be http or https")
 
 
-def find_place(url: str) -> str:
-    """Return bucket and key: `s3://` and `s3a://` mean the same."""
-    found = _URL.fullmatch(url)
-    assert found is not None, "checked by `check`"
-    return f"{found['bucket']}/{found['key'].strip('/')}".rstrip("/")
-
-
 class S3Files:
     """Copies a folder, and deletes the hidden one."""
 
@@ -84,14 +77,15 @@ class S3Files:
         _, target = self._find(place)
         files, there = _list(system, source), _list(system, target)
         rows = [name for name in there if name != SUCCESS]
-        if not files and (not rows or SUCCESS in there):
-            raise FileNotFoundError(written)
-        if files and rows and not (rows == files and _are_equal(system, source, target, files)):
-            raise FileExistsError(place)
-        for name in files if not rows else ():
-            system.copy_file(f"{source}/{name}", f"{target}/{name}")
         if files:
+            if not rows:
+                for name in files:
+                    system.copy_file(f"{source}/{name}", f"{target}/{name}")
+            elif rows != files or not _are_equal(system, source, target, files):
+                raise FileExistsError(place)
             system.delete_dir(source)
+        elif not rows or SUCCESS in there:
+            raise FileNotFoundError(written)
         with system.open_output_stream(f"{target}/{SUCCESS}"):
             pass
 
@@ -106,13 +100,15 @@ class S3Files:
     def delete(self, folder: str) -> None:
         """Delete a folder, if there is one."""
         system, path = self._find(folder)
-        if _list(system, path) or _list(system, path, FileType.Directory):
+        if _look(system, path):
             system.delete_dir(path)
 
     def _find(self, url: str) -> tuple[S3FileSystem, str]:
         """Find the bucket's file system, and the path in it."""
-        path = find_place(url)
-        return _connect(path.partition("/")[0], self._options), path
+        found = _URL.fullmatch(url)
+        assert found is not None, "checked by `check`"
+        bucket = found["bucket"]
+        return _connect(bucket, self._options), f"{bucket}/{found['key'].strip('/')}".rstrip("/")
 
 
 @functools.cache
@@ -125,12 +121,16 @@ def _connect(bucket: str, options: tuple[tuple[str, str], ...]) -> S3FileSystem:
 
 
 def _list(system: S3FileSystem, folder: str, kind: FileType = FileType.File) -> list[str]:
-    found = system.get_file_info(FileSelector(folder, allow_not_found=True))
+    return sorted(each.base_name for each in _look(system, folder) if each.type is kind)
+
+
+def _look(system: S3FileSystem, folder: str) -> list[FileInfo]:
+    found: list[FileInfo] = system.get_file_info(FileSelector(folder, allow_not_found=True))
     bucket = folder.partition("/")[0]
     if not found and system.get_file_info(bucket).type is FileType.NotFound:
         # Not as if the folder were missing: a folder that is missing was moved before.
         raise OSError(f"there is no bucket {bucket}")
-    return sorted(each.base_name for each in found if each.type is kind)
+    return found
 
 
 def _are_equal(system: S3FileSystem, source: str, target: str, names: list[str]) -> bool:

@@ -13,12 +13,7 @@ from spark_jobs.pipeline.flow.sinks.folders import (
     finish_moves,
     move,
 )
-
-
-def write(folders: SinkFolders, number: int) -> str:
-    folder = folders.name_hidden("session", number)
-    folders.files.write(folder, "part-0.json", lambda file: file.write(b"%d" % number))
-    return folder
+from tests.file_flows import write
 
 
 def test_a_folder_is_seen_once_it_is_moved_and_a_move_may_be_repeated(tmp_path: Path) -> None:
