@@ -29,6 +29,7 @@ final class Bench {
                     words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3])));
         }
         work.close();
+        System.exit(0); // a consumer may leave threads that keep the process alive
     }
 
     private static void measure(Work work, Job job) throws Exception {
