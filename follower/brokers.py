@@ -173,10 +173,7 @@ def _read_columns(batch: Batch) -> tuple[Any, list[Unreadable]]:
 
 def _read_messages(batch: Batch) -> tuple[Sequence[StoredMessage], list[Unreadable]]:
     unreadable: list[Unreadable] = []
-    try:
-        return batch.to_messages(), unreadable
-    except errors.CorruptMessageError:
-        return batch.to_messages(unreadable), unreadable
+    return batch.to_messages(unreadable), unreadable
 
 
 def make_letter(topic: str, message: StoredMessage) -> Message:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, ip_address
 from struct import Struct
+from typing import NamedTuple
 
 from mq_client import batch_body, errors, properties, wire
 from mq_client.checks import INT32_MAX, INT64_MAX, is_whole
@@ -99,8 +100,7 @@ class Message:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(NamedTuple):
     """A message as a broker stored it, except that its body is expanded."""
 
     topic: str

@@ -19,16 +19,20 @@ MOST_BYTES = 32_767
 """The length of all properties is sent as a signed 16-bit number."""
 
 
-def parse(data: bytes | memoryview) -> dict[str, str]:
+def parse(data: bytes) -> dict[str, str]:
     """
     Read all properties. Items without a name or a value are skipped, as in RocketMQ 5.
 
     The mark after the last value may be missing, because some senders omit it. If a name occurs
     twice, the last value counts.
     """
-    items = str(data, "utf-8", "replace").split(VALUE_END)
-    pairs = (item.partition(NAME_END) for item in items)
-    return {name: value for name, _, value in pairs if name and value}
+    items = data.decode("utf-8", "replace").split(VALUE_END)
+    found = {}
+    for item in items:
+        name, _, value = item.partition(NAME_END)
+        if name and value:
+            found[name] = value
+    return found
 
 
 def encode(values: Mapping[str, str]) -> bytes:

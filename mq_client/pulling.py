@@ -106,18 +106,20 @@ class Batch:
         """
         from mq_client import decoding
 
-        body: bytes | memoryview = self.body
-        if unreadable is not None:
+        try:
+            found = list(decoding.decode(self.body, self.queue.broker))
+        except errors.CorruptMessageError:
+            if unreadable is None:
+                raise
             body = decoding.drop_unreadable(
-                body, self.queue.broker, unreadable,
+                self.body, self.queue.broker, unreadable,
                 first=self.first, stop=self.stop, wanted=self.wanted,
             )  # fmt: skip
-        found = decoding.decode(body, self.queue.broker)
-        return [
-            message
-            for message in found
-            if self.first <= message.queue_offset < self.stop and self.wanted.matches(message.tags)
-        ]
+            found = list(decoding.decode(body, self.queue.broker))
+        found = [each for each in found if self.first <= each.queue_offset < self.stop]
+        if self.wanted.names:
+            found = [each for each in found if self.wanted.matches(each.tags)]
+        return found
 
     def to_columns(self, unreadable: "list[Unreadable] | None" = None) -> "pa.RecordBatch":
         """Decode as Arrow columns, with `unreadable` as in `to_messages`. Needs numpy, pyarrow."""

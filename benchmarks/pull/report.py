@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks import page, peers, targets
-from benchmarks.pull import messages, ours, programs, stage
+from benchmarks.pull import following, messages, ours, programs, stage
 from benchmarks.pull.programs import Measured, Program, Rounds
 from benchmarks.targets import Figure
 from mq_client import pulling
@@ -70,7 +70,7 @@ def make_table(rows: Iterable[Row]) -> Iterator[str]:
 def list_figures(rows: Sequence[Row]) -> Iterator[Figure]:
     """Compare each of our rows with its targets."""
     for mine in rows:
-        if mine.program == programs.OURS:
+        if mine.program in (programs.OURS, programs.FOLLOWER):
             theirs = {row.program: row for row in rows if row.scene == mine.scene}
             yield from _compare(mine, theirs)
 
@@ -79,6 +79,11 @@ def _compare(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
     scene = mine.scene
     if scene.work == ours.DECODE and scene.is_raised:
         yield Figure(f"{scene}, per second of one core", 1e6 / mine.cpu_us, None, DECODED_A_SECOND)
+    if scene.work == following.HANDLE:
+        peer = theirs[programs.PUSH]
+        yield _rate(mine, peer, 1)
+        name = f"CPU per message, {scene} / {peer.program.name}"
+        yield Figure(name, mine.cpu_us, peer.cpu_us, 1, "us", at_least=False)
     if scene.work == ours.SEND:
         yield _rate(mine, theirs[programs.BATCH_SEND], 1)
     if scene.work == ours.PULL:

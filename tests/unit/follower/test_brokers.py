@@ -1,7 +1,5 @@
 """What a follower writes to brokers, and when it must not write."""
 
-from dataclasses import replace
-
 import pytest
 
 from follower.brokers import guard, make_letter
@@ -49,7 +47,7 @@ def test_a_dead_letter_keeps_what_people_look_for_and_says_where_it_comes_from()
         "amount": "7",
         "UNIQ_KEY": "id",
     }
-    letter = make_letter("dead", replace(STORED, properties=properties))
+    letter = make_letter("dead", STORED._replace(properties=properties))
     assert (letter.topic, letter.body, letter.flag) == ("dead", b"body", 3)
     assert (letter.tags, letter.keys, letter.delay_level) == ("paid", ("o-17", "o-18"), None)
     assert letter.properties == {

@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def piece(*offsets: int) -> Piece:
-    messages = tuple(replace(BLANK, queue_offset=each) for each in offsets)
+    messages = tuple(BLANK._replace(queue_offset=each) for each in offsets)
     return Piece(offsets[0], offsets[-1] + 1, messages)
 
 
@@ -140,7 +139,7 @@ def test_a_queue_that_must_be_released_is_not_tried_again() -> None:
 @pytest.mark.parametrize("choice", OnFailure)
 def test_a_message_that_cannot_be_read_counts_as_failed(choice: OnFailure) -> None:
     scene = Scene(on_failure=choice)
-    unreadable = Piece(6, 7, unreadable=Unreadable(replace(BLANK, queue_offset=6), "torn", 7))
+    unreadable = Piece(6, 7, unreadable=Unreadable(BLANK._replace(queue_offset=6), "torn", 7))
     if choice is OnFailure.STOP:
         with pytest.raises(HaltError):
             run(scene.give(unreadable))

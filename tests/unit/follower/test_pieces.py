@@ -1,7 +1,6 @@
 """How the messages of a pull are divided for the handler."""
 
 import random
-from dataclasses import replace
 
 from follower.pieces import Piece, cut
 from mq_client.messages import StoredMessage, Unreadable
@@ -13,7 +12,7 @@ BLANK = StoredMessage("orders", "broker-a", 0, 0, b"", {}, 0, 0, 0, b"", 0, b"",
 
 
 def message(offset: int) -> StoredMessage:
-    return replace(BLANK, queue_offset=offset)
+    return BLANK._replace(queue_offset=offset)
 
 
 def broken(offset: int) -> Unreadable:

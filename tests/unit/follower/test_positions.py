@@ -6,7 +6,6 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def messages(first: int, stop: int) -> tuple[StoredMessage, ...]:
-    return tuple(replace(BLANK, queue_offset=each) for each in range(first, stop))
+    return tuple(BLANK._replace(queue_offset=each) for each in range(first, stop))
 
 
 def test_results_and_position_are_stored_together(database: Database) -> None:
@@ -274,7 +273,7 @@ def test_the_examples_of_the_page_keep_payments_and_position(
         own.execute(CREATE)
         own.execute("CREATE TABLE payments (id TEXT, body BLOB)")
         own.commit()
-        order = replace(BLANK, properties={"KEYS": "o-17"}, body=b"12.50")
+        order = BLANK._replace(properties={"KEYS": "o-17"}, body=b"12.50")
         scope["handle"]([order], step(None, 1))
         assert own.execute("SELECT * FROM payments").fetchall() == [("o-17", b"12.50")]
         scope["handle"]._mine.connection.close()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +91,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def piece(*bodies: str, queue: int = 3, first: int = 0) -> Piece:
     messages = tuple(
-        replace(BLANK, queue_id=queue, queue_offset=first + place, body=body.encode())
+        BLANK._replace(queue_id=queue, queue_offset=first + place, body=body.encode())
         for place, body in enumerate(bodies)
     )
     return Piece(first, first + len(bodies), messages)

@@ -5,7 +5,6 @@ import collections
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,7 +105,7 @@ class Brokers:
             await asyncio.sleep(0.005)
         topic, broker, number = work.queue
         messages = [
-            replace(BLANK, topic=topic, broker=broker, queue_id=number, queue_offset=each)
+            BLANK._replace(topic=topic, broker=broker, queue_id=number, queue_offset=each)
             for each in range(first, stop)
         ]
         work.pieces = cut(first, stop, messages, (), 2)
