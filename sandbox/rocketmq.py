@@ -14,6 +14,7 @@ binds a broker's port for slaves to all interfaces; everything else is bound to 
 
 import abc
 import contextlib
+import shutil
 import string
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -31,6 +32,9 @@ Value = TypeVar("Value")
 VERSION = "5.4.0"
 CLUSTER = "DefaultCluster"
 LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
+REFUSING_DISK_PERCENT = 90
+"""RocketMQ's limit. Its properties can only lower it."""
+MOST_DISK_PERCENT = 88
 _STOP_SECONDS = 300.0
 _REGISTER_SECONDS = 300.0
 _PAUSE_SECONDS = 0.05
@@ -332,10 +336,22 @@ def run(
     program = build()
     options = [f"-XX:SharedArchiveFile={program.archive}", f"-Xmx{heap}", *java_options]
     with contextlib.ExitStack() as claims, process.make_folder("evenkeel-rocketmq-") as place:
+        disk = shutil.disk_usage(place.path)
+        check_disk(place.path, disk.used, disk.free)
         common = _Java(program.java, program.libraries, place, options, credentials)
         mq = _prepare(brokers, slaves, common, properties or {}, zones)
         _start(mq, claims)
         yield mq
+
+
+def check_disk(path: Path, used: int, free: int) -> None:
+    """Refuse a disk on which brokers would soon refuse messages."""
+    percent = 100 * used / (used + free)
+    if percent > MOST_DISK_PERCENT:
+        raise process.SandboxError(
+            f"the disk of {path} is {percent:.0f} % full, and RocketMQ accepts no messages when it "
+            f"is more than {REFUSING_DISK_PERCENT} % full: free some space"
+        )
 
 
 @dataclass(frozen=True)
