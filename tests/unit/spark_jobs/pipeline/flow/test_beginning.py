@@ -212,6 +212,7 @@ def test_a_job_that_may_lose_messages_begins_after_its_losses(tmp_path: Path) ->
     found = begin(tmp_path, journal, FakeBrokers({A: NOW, B: NOW}, silent), skip="May", loses=True)
     assert found == FlowBeginning(make_state({A: 5, B: 1}, skip="May"))
     assert begin(tmp_path, journal, FakeBrokers({A: NOW}, silent), skip="May", loses=True) == found
+    assert len(journal.entries) == 4, "the beginnings write one each, and the loss one"
     assert journal.entries[-1] == found.state, "without a loss nothing is changed"
 
 
