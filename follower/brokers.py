@@ -7,13 +7,13 @@ was frozen in the middle of it must not continue.
 
 import asyncio
 import ssl
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from contract.following import GroupSource
 from follower import pieces
 from follower.options import Begin, FollowerOptions
-from follower.pieces import DeadLetter
+from follower.pieces import DeadLetter, Messages
 from follower.work import Work
 from mq_client import aio, errors, filters, pulling
 from mq_client.acl import Credentials
@@ -122,11 +122,14 @@ class GroupBrokers:
         assert batch is not None, "a position without a stop has no end"
         gaps, position.gaps = position.gaps, []
         is_arrow = self.wants_columns(batch)
-        decode = _read_columns if is_arrow else _read_messages
+        read: Callable[[list[Unreadable]], Messages] = (
+            batch.to_columns if is_arrow else batch.to_messages
+        )
+        unreadable: list[Unreadable] = []
         if len(batch.body) > LARGE_BYTES:
-            messages, unreadable = await asyncio.to_thread(decode, batch)
+            messages = await asyncio.to_thread(read, unreadable)
         else:
-            messages, unreadable = decode(batch)
+            messages = read(unreadable)
         source = batch if is_arrow else None
         work.pieces = pieces.cut(
             batch.first, batch.stop, messages, unreadable, self._options.batch, source
@@ -164,16 +167,6 @@ class GroupBrokers:
         if topic in self.source.sql:
             return filters.match_sql(self.source.sql[topic])
         return filters.match_tags(self.source.tags.get(topic, filters.ALL))
-
-
-def _read_columns(batch: Batch) -> tuple[Any, list[Unreadable]]:
-    unreadable: list[Unreadable] = []
-    return batch.to_columns(unreadable), unreadable
-
-
-def _read_messages(batch: Batch) -> tuple[Sequence[StoredMessage], list[Unreadable]]:
-    unreadable: list[Unreadable] = []
-    return batch.to_messages(unreadable), unreadable
 
 
 def make_letter(topic: str, message: StoredMessage) -> Message:

@@ -82,8 +82,7 @@ def _compare(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
     if scene.work == following.HANDLE:
         peer = theirs[programs.PUSH]
         yield _rate(mine, peer, 1)
-        name = f"CPU per message, {scene} / {peer.program.name}"
-        yield Figure(name, mine.cpu_us, peer.cpu_us, 1, "us", at_least=False)
+        yield _cpu(mine, peer, 1)
     if scene.work == ours.SEND:
         yield _rate(mine, theirs[programs.BATCH_SEND], 1)
     if scene.work == ours.PULL:
@@ -92,12 +91,16 @@ def _compare(mine: Row, theirs: Mapping[Program, Row]) -> Iterator[Figure]:
         yield _rate(mine, theirs[programs.RAW_PULL], 1.5 if scene.is_raised else 1)
         yield _rate(mine, theirs[programs.LITE_PULL], 3 if scene.is_raised else 1)
         for peer in (theirs[each] for each in JAVA_PULLERS):
-            name = f"CPU per message, {scene} / {peer.program.name}"
-            yield Figure(name, mine.cpu_us, peer.cpu_us, CPU_RATIO, "us", at_least=False)
+            yield _cpu(mine, peer, CPU_RATIO)
 
 
 def _rate(mine: Row, theirs: Row, limit: float) -> Figure:
     return Figure(f"{mine.scene} / {theirs.program.name}", mine.rate, theirs.rate, limit)
+
+
+def _cpu(mine: Row, theirs: Row, limit: float) -> Figure:
+    name = f"CPU per message, {mine.scene} / {theirs.program.name}"
+    return Figure(name, mine.cpu_us, theirs.cpu_us, limit, "us", at_least=False)
 
 
 def memory(minutes: float, first: Sequence[Measured], last: Sequence[Measured]) -> Figure:

@@ -137,13 +137,11 @@ class Client:
         now = asyncio.get_running_loop().time
         until = now() + ask.timeout
         try:
-            link = self._get_open_link(ask.address)
-            if link is None:
-                try:
-                    async with asyncio.timeout_at(until):
-                        link = await self._find_link(ask.address)
-                except TimeoutError:
-                    raise errors.DeadlineError("no connection in time") from None
+            try:
+                async with asyncio.timeout_at(until):
+                    link = await self._find_link(ask.address)
+            except TimeoutError:
+                raise errors.DeadlineError("no connection in time") from None
             answer = await link.request(ask.request, until - now())
         except errors.UnavailableError as error:
             raise flows.make_failure(ask, error) from error
@@ -160,13 +158,6 @@ class Client:
             return await self._ask(ask)
         except errors.MqError as error:
             return error
-
-    def _get_open_link(self, address: str) -> Link | None:
-        """Return the connection to an address without waiting, if it is open."""
-        opening = self._links.get(address)
-        if self._is_closed or opening is None or not opening.done() or _is_over(opening):
-            return None
-        return opening.result()
 
     async def _find_link(self, address: str) -> Link:
         """Find or open the connection to an address. Several tasks may wait for the same one."""
