@@ -1,5 +1,8 @@
 """Random stories of a coordinator and its members: two members never act on the same queue."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 
 from contract.kinds.groups import OnOutage
@@ -65,6 +68,22 @@ def test_a_member_that_stops_ends_after_what_it_has_begun() -> None:
     seen: list[bool] = []
     world.play()
     assert seen == [True]
+
+
+def test_steps_that_were_due_in_a_freeze_are_taken_in_their_order() -> None:
+    first = Publish(0.0, {0: 0, 1: 1}, 0.0)
+    world = World(Story(1, 2, 2, (first, Freeze(10.0, 0, 10.0), Freeze(15.0, 0, 20.0))))
+    taken: list[float] = []
+    for at in (12.0, 19.0, 16.0, 34.0, 36.0):
+        step = partial(note, taken, at)
+        world.at(at, partial(world.processes[0].do, step))
+    world.play()
+    assert taken == [12.0, 16.0, 19.0, 34.0, 36.0]
+
+
+def note(taken: list[float], at: float, _: float) -> list[Any]:
+    taken.append(at)
+    return []
 
 
 def test_a_story_is_shortened_to_what_it_needs() -> None:

@@ -116,6 +116,8 @@ class Process:
         self.is_dead = False
         self.is_stopping = False
         self.frozen_until = 0.0
+        self.delayed: list[Callable[[float], list[Any]]] = []
+        """Steps that were due while the process was frozen, in their order."""
         self.wakes_at: float | None = None
         self.held: frozenset[int] = frozenset()
         self.handling: dict[int, tuple[str, float]] = {}
@@ -136,12 +138,12 @@ class Process:
         return is_in and self.core.has_session(self.clock(now))
 
     def do(self, step: Callable[[float], list[Any]]) -> None:
-        """Take a step of the core now, or later when the process runs again."""
+        """Take a step of the core now, or when the process runs again."""
         world = self.world
         if self.is_dead:
             return
         if world.now < self.frozen_until:
-            world.at(self.frozen_until, partial(self.do, step))
+            self.delayed.append(step)
             return
         found = step(self.clock(world.now))
         holds = self.core.holds
@@ -156,6 +158,17 @@ class Process:
         if self.is_stopping and not holds:
             self.is_dead = True
             world.say_leave(self)
+
+    def freeze(self, seconds: float) -> None:
+        self.frozen_until = max(self.frozen_until, self.world.now + seconds)
+        self.world.at(self.frozen_until, self._thaw)
+
+    def _thaw(self) -> None:
+        """Take the delayed steps in the order in which they were due, as an event loop does."""
+        if self.world.now >= self.frozen_until:
+            delayed, self.delayed = self.delayed, []
+            for step in delayed:
+                self.do(step)
 
     def schedule(self) -> None:
         at = self.core.find_next_change()
@@ -327,8 +340,7 @@ class World:
                 self.epochs[self.epoch] = self.owners
                 self.later(event.delay, partial(self._publish, self.epoch))
             case story.Freeze():
-                process = self.processes[event.member]
-                process.frozen_until = max(process.frozen_until, self.now + event.seconds)
+                self.processes[event.member].freeze(event.seconds)
             case story.Kill():
                 self._replace(event.member, event.restart)
                 if event.told is not None:
