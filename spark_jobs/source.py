@@ -154,7 +154,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         A topic that is read again continues at these offsets. Like a new topic, it is read only
         after an entry of the log has its offsets.
         """
-        entry = journal.read(start)
+        is_skipping = not self._reading.fail_on_data_loss
+        return self.find_end(journal.read(start), is_skipping=is_skipping).write()
+
+    def find_end(self, entry: journal.Entry, *, is_skipping: bool) -> journal.Entry:
+        """Find where the batch after this entry ends; if it is skipping, losses are no error."""
         at, back, aside = entry.divide(self._reading.reads)
         seen = self._observer.observe(at | back, is_new=not entry.is_begun)
         if self._is_bounded:
@@ -162,11 +166,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._last = {queue: ends.max for queue, ends in seen.queues.items()}
             seen = seen.cut_at(self._last, at | back)
         back = self._resume(back, seen)
-        found = planning.find_losses(at | back, seen)
-        _handle_losses(found, is_passed=self._skips_losses(start))
+        _handle_losses(planning.find_losses(at | back, seen), is_passed=is_skipping)
         new = self._find_new(at | back, seen, entry.is_begun) | planning.skip_losses(back, seen)
         end = planning.advance(at, seen, new, self._make_limits(at, seen))
-        return journal.Entry(end, self._reading.wanted, aside).write()
+        return journal.Entry(end, self._reading.wanted, aside)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Make a partition for each queue with messages."""
@@ -195,10 +198,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Close the connections."""
         self._client.close()
-
-    def _skips_losses(self, start: dict[str, Any]) -> bool:
-        """Whether a batch that begins at this log entry skips losses."""
-        return not self._reading.fail_on_data_loss
 
     def _make_limits(self, at: dict[MessageQueue, int], seen: SeenOffsets) -> BatchLimits:
         reading = self._reading

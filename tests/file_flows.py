@@ -20,9 +20,9 @@ from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.checkpoint.journal import JobState, Pending
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginner
-from spark_jobs.pipeline.flow.journal import FlowState, Pending
 from spark_jobs.pipeline.flow.serving import FlowServer
 from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.flow.sinks.files import FileSink
@@ -65,19 +65,19 @@ class FileStage(DyingStage):
     driver_steps = DRIVER_STEPS
 
     def __init__(self, place: FilesPlace, dies_at: str, commit: int) -> None:
-        state = FlowState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
+        state = JobState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
         super().__init__(FakeJournal([state]), dies_at, commit)
         self.place = place
         self.moves = 0
 
-    def append(self, state: FlowState) -> None:
+    def append(self, state: JobState) -> None:
         self.moves = 0
         super().append(state)
 
     def move(self, name: str, folder: str) -> None:
         self.kept.move(name, folder)
 
-    def read_newest(self) -> FlowState | None:
+    def read_newest(self) -> JobState | None:
         return self.kept.read_newest()
 
     def see(self, pending: Pending, known: Sequence[SinkFolders]) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from contract.following import MemberRequest
 from follower.queues import read_queues, write_queues
 from mq_client.values import MessageQueue
+from spark_jobs.pipeline.checkpoint.journal import KEPT, JobJournal, JobState
+from spark_jobs.pipeline.checkpoint.stores import CheckpointStore
 from spark_jobs.pipeline.flow import wire
-from spark_jobs.pipeline.flow.journal import KEPT, FlowJournal, FlowState
-from spark_jobs.pipeline.flow.stores import CheckpointStore
 from spark_jobs.planning import Range
 
 SECRET = "secret"  # of the tests
@@ -21,7 +21,7 @@ class FakeJournal:
     """Keeps entries and files of a checkpoint in memory, and fails as often as it is told."""
 
     def __init__(
-        self, entries: Iterable[FlowState] = (), files: Mapping[str, str] | None = None
+        self, entries: Iterable[JobState] = (), files: Mapping[str, str] | None = None
     ) -> None:
         self.entries = list(entries)
         self.files = files or {}
@@ -30,7 +30,7 @@ class FakeJournal:
         """While it is not set, entries are not written."""
         self.gate.set()
 
-    def append(self, state: FlowState) -> None:
+    def append(self, state: JobState) -> None:
         self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
@@ -40,7 +40,7 @@ class FakeJournal:
     def number(self) -> int:
         return len(self.entries) - 1
 
-    def read_newest(self) -> FlowState | None:
+    def read_newest(self) -> JobState | None:
         return self.entries[-1] if self.entries else None
 
     def list_numbers(self, folder: str) -> list[int]:
@@ -57,14 +57,14 @@ class FakeJournal:
         return self.files[name].encode()
 
 
-def at(number: int) -> FlowState:
+def at(number: int) -> JobState:
     """The state of a flow with one queue, after so many commits of one message."""
-    return FlowState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
+    return JobState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
 
 
-def wake_up_after_others(store: CheckpointStore) -> FlowJournal:
+def wake_up_after_others(store: CheckpointStore) -> JobJournal:
     """Return the journal of a driver that was frozen until another one had removed its name."""
-    frozen, other = FlowJournal(store), FlowJournal(store)
+    frozen, other = JobJournal(store), JobJournal(store)
     frozen.append(at(0))
     other.read_newest()
     for number in range(1, KEPT + 3):
@@ -103,7 +103,7 @@ class DyingStage:
     def number(self) -> int:
         return self.kept.number
 
-    def append(self, state: FlowState) -> None:
+    def append(self, state: JobState) -> None:
         self.pass_step(self.driver_steps[0])
         self.kept.append(state)
         self.pass_step(self.driver_steps[1])

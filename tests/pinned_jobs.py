@@ -1,8 +1,9 @@
-"""Builds pinned jobs: their files, and the source that plans their batches."""
+"""Builds pinned jobs: their files, their states, and what plans their batches."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -10,31 +11,47 @@ import msgspec
 from contract import job_file
 from contract.job_file import JobFile
 from mq_client.values import MessageQueue, Offsets
-from spark_jobs import options
+from spark_jobs import journal, options
 from spark_jobs.options import QueueEdge, StartOrEnd
-from spark_jobs.pipeline import plan_source
+from spark_jobs.pipeline.batch import plans
+from spark_jobs.pipeline.batch.planning import BatchPlanner
+from spark_jobs.pipeline.checkpoint.begins import QueueBegins
+from spark_jobs.pipeline.checkpoint.journal import JobState
 from spark_jobs.planning import SeenOffsets
 
 A, B, C, D = (MessageQueue("orders", "broker-a", number) for number in range(4))
 
 
-class Planned(plan_source.PlanReader):
-    """A source whose brokers have two queues; the group has committed offsets in some."""
+def make_begins(start: str, stands: dict[MessageQueue, int]) -> QueueBegins:
+    """Make begins whose brokers have two queues; the group has committed offsets in some."""
+    given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
+    begins = QueueBegins(options.parse_reading(given, is_stream=True))
+    begins._observer = Held(stands)  # type: ignore[assignment]  # it uses no more
+    return begins
 
-    def __init__(
-        self, run: Path, start: str, stands: dict[MessageQueue, int], skip: str = ""
-    ) -> None:
-        given = {"nameServers": "mq:9876", "topics": "orders", "group": "g", "startFrom": start}
-        reading = options.parse_reading(given, is_stream=True)
-        super().__init__(reading, str(run / "assignment.json"), str(run), skip)
-        self._observer = Held(stands)  # type: ignore[assignment]  # it uses no more
+
+def plan_batch(state: JobState, begins: QueueBegins, skip: str = "", epoch: int = 0) -> JobState:
+    """Return the state in which the batch after this one is planned; the same if none is."""
+    followed: Any = SimpleNamespace(newest=SimpleNamespace(epoch=epoch))
+    planner = BatchPlanner(begins, begins._reading, skip, followed, is_scheduled=False)
+    planned = planner.plan(state)
+    return state if planned is None else plans.begin(state, planned)
+
+
+def make_state(
+    ends: dict[MessageQueue, int], aside: dict[MessageQueue, int] | None = None, **more: Any
+) -> JobState:
+    """Make the state of a job that has committed these offsets."""
+    offsets = journal.write_offsets(ends)
+    parts = {"query": "q", "group": "g", "epoch": 1, "batch": 4, **more}
+    return JobState(offsets=offsets, aside=journal.write_offsets(aside or {}), **parts)
 
 
 @dataclass
 class Held:
     committed: dict[MessageQueue, int]
 
-    def observe(self, start: object, *, is_new: bool) -> SeenOffsets:
+    def observe(self, start: object = None, *, is_new: bool) -> SeenOffsets:
         queues = {A: Offsets(2, 10, 0), B: Offsets(3, 20, 0)}
         return SeenOffsets(queues, frozenset({("orders", "broker-a")}))
 

@@ -33,14 +33,14 @@ from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
+from spark_jobs.pipeline.checkpoint.stores import open_store
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.calls import UsersCalls
-from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
-from spark_jobs.pipeline.flow.stores import open_store
 from spark_jobs.pipeline.flow.task_rows import TaskRows
 
 SLOTS, QUEUES, A_SECOND = 50, 1000, 400
@@ -143,10 +143,10 @@ def _serve() -> None:
         SparkContext("local[1]", "many slots") as context,
     ):
         begins: Mapping[MessageQueue, int] = dict.fromkeys(_OWNERS, 0)
-        state = FlowState("q", _GROUP, 0, -1, offsets.write_offsets(begins))
+        state = JobState("q", _GROUP, 0, -1, offsets.write_offsets(begins))
         secret = secrets.token_hex(16)
         server = FlowServer(
-            FlowBeginning(state), FlowJournal(open_store(context, checkpoint)), _SINKS,
+            FlowBeginning(state), JobJournal(open_store(context, checkpoint)), _SINKS,
             GroupSource(_GROUP, []), lambda _: {}, secret, lambda _: None,
         )  # fmt: skip
         server.start("127.0.0.1", 0)

@@ -1,17 +1,11 @@
-"""Collects the facts of a job for its report and its metrics."""
+"""The facts of a job, for its report and its metrics."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from pyspark.accumulators import Accumulator
-
 from contract.report import DriverReport, Filler
-from spark_jobs.pipeline.executor_slots import ExecutorSlots
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.following import AssignmentFollower
-from spark_jobs.pipeline.progress import CommittedProgress
-from spark_jobs.pipeline.retries import QueryRetries
 from spark_jobs.pipeline.skipping import Skipped
 
 
@@ -57,31 +51,4 @@ class JobFacts:
             misplaced_tasks=self.tally.misplaced,
             offsets=self.tally.offsets,
             skipped=self.skipped.report() if self.skipped else None,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FactsCollector:
-    """Collects the facts of a job from the parts of its driver."""
-
-    followed: AssignmentFollower
-    slots: ExecutorSlots
-    progress: CommittedProgress
-    retries: QueryRetries
-    tally: Accumulator[Tally]
-    engine: str
-
-    def collect(self) -> JobFacts:
-        """Take the facts as they are now."""
-        return JobFacts(
-            published_epoch=self.followed.newest.epoch,
-            adopted_epoch=self.progress.adopted_epoch,
-            batch=self.progress.batch,
-            slots=self.slots.filled,
-            is_pinned=self.slots.is_pinned,
-            tally=self.tally.value,
-            error=self.retries.error or self.followed.refusal,
-            executors=self.slots.registered,
-            skipped=self.progress.skipped,
-            engine=self.engine,
         )

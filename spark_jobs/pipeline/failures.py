@@ -1,4 +1,4 @@
-"""Finds in Spark's error text why a query failed, and whether a retry can help."""
+"""Finds out why a batch failed, and whether a retry can help."""
 
 import re
 from dataclasses import dataclass
@@ -22,6 +22,14 @@ _LASTING_NAMES = _LOSSES | {"UsersPartError"}
 HOW_TO_SKIP = f"; to skip them once, give a new value to skip, or to the annotation {SKIP}"
 
 
+class UsersPartError(Exception):
+    """The user's code is wrong: a retry does not help."""
+
+
+class FilesMissingError(Exception):
+    """The driver does not see files that executors wrote. A retry does not help."""
+
+
 class Cure(Enum):
     """What helps after a failure."""
 
@@ -35,23 +43,40 @@ class Cure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a query failed, in one line for users, and what helps."""
+    """Why a batch failed, in one line for users, and what helps."""
 
     message: str
     cure: Cure
     is_in_batch: bool = False
-    """Whether a batch failed, rather than its planning or Spark itself."""
+    """Whether a batch failed while it ran, rather than its planning."""
 
 
 def judge(text: str) -> Failure:
-    """Find the cause: the error that ends the first Python traceback, otherwise the first line."""
+    """
+    Find the cause in an error text of Spark.
+
+    It is the error that ends the first Python traceback, otherwise the first line.
+    """
     first, *more = text.split("Traceback (most recent call last):", 1)
     found = _RAISED.search(more[0]) if more else None
     if found is None:
         return Failure(first.strip().partition("\n")[0], Cure.RETRY)
-    name = found["kind"].rpartition(".")[2]
+    return _judge(found["kind"].rpartition(".")[2], found["message"])
+
+
+def judge_error(error: Exception) -> Failure:
+    """Find the cause of an error that was raised in this process."""
+    if isinstance(error, (UsersPartError, FilesMissingError)):
+        return Failure(str(error), Cure.USER)
+    name = type(error).__name__
+    return (
+        _judge(name, str(error)) if isinstance(error, errors.MqError) else judge(f"{name}: {error}")
+    )
+
+
+def _judge(name: str, message: str) -> Failure:
     advice = HOW_TO_SKIP if name in _LOSSES else ""
-    return Failure(f"{name}: {found['message']}{advice}", _find_cure(name))
+    return Failure(f"{name}: {message}{advice}", _find_cure(name))
 
 
 def _find_cure(name: str) -> Cure:

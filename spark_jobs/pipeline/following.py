@@ -8,7 +8,7 @@ class AssignmentFollower:
     """
     Keeps the newest assignment, the one before it, and the adopted one.
 
-    The loop and the thread of a batch both read from this object.
+    The driver's loop and the thread of batches both use this object.
     """
 
     def __init__(self, source: Assignments) -> None:
@@ -39,10 +39,6 @@ class AssignmentFollower:
             kept = [self.find(adopted_epoch), self.newest, found]
             self._by_epoch = {each.epoch: each for each in kept}
             self.newest = found
-
-    def knows(self, epoch: int) -> bool:
-        """Whether the assignment with this epoch is kept."""
-        return epoch in self._by_epoch
 
     def find(self, epoch: int, default: JobAssignment = NO_ASSIGNMENT) -> JobAssignment:
         """Find the assignment with this epoch."""

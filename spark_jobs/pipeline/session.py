@@ -8,8 +8,6 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from contract.job_file import JobFile
-from spark_jobs.pipeline.plan_source import PlanSource
-from spark_jobs.pipeline.users_part import UsersPartError
 from spark_jobs.source import RocketMQ
 
 SETTINGS = {
@@ -43,8 +41,7 @@ def open_session(job: JobFile) -> Iterator[SparkSession]:
     """Open a Spark session with the settings that a job needs, and those of its file."""
     with open_context(job, SETTINGS) as context:
         spark = SparkSession(context)
-        for source in (PlanSource, RocketMQ):
-            spark.dataSource.register(source)
+        spark.dataSource.register(RocketMQ)
         yield spark
 
 
@@ -62,21 +59,6 @@ def open_context(job: JobFile, needed: Mapping[str, str]) -> Iterator[SparkConte
         yield context
     finally:
         context.stop()
-
-
-def read_query_id(spark: SparkSession) -> str:
-    """
-    Read the id of the query whose batch this thread runs. Each checkpoint has its own.
-
-    Without this id in their paths, two checkpoints would write to one folder.
-    """
-    found: str | None = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
-    if not found:
-        raise UsersPartError(
-            "Spark does not say which query this batch belongs to: PYSPARK_PIN_THREAD must not be "
-            "false"
-        )
-    return found
 
 
 def _make_conf(settings: Mapping[str, str]) -> SparkConf:

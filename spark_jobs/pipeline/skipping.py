@@ -2,19 +2,16 @@
 Skip messages that are lost for good, once per request. The functions do no I/O.
 
 A request is a new value of `skip`. The first batch that is planned with it skips lost messages, and
-writes the value to Spark's offset log with its offsets. So Spark's own commit uses the value up,
-and a driver that starts later from the same checkpoint skips nothing more.
+its commit writes the value to the journal. So a driver that starts later from the same checkpoint
+skips nothing more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from contract.report import SkipReport
 from spark_jobs.planning import Loss, Range
 
-KEY = "skip"
-"""The field of a log entry that has the value."""
 MOST_NAMED = 20
 
 
@@ -51,18 +48,6 @@ class Skipped:
         return SkipReport(self.value, self.messages, "; ".join(named))
 
 
-def read_last_used(journal: Mapping[str, Any]) -> str:
-    """Read the last `skip` value that was used; empty if none was."""
-    found: str = journal.get(KEY, "")
-    return found
-
-
 def is_open(skip: str, before: str) -> bool:
     """Whether a batch may skip losses: `skip` is set, and is not `before`, the last value used."""
     return skip not in ("", before)
-
-
-def make_journal_entry(skip: str, start: Mapping[str, Any]) -> dict[str, str]:
-    """Make the field of the next log entry; if `skip` is empty, it keeps the last value."""
-    kept = skip or read_last_used(start)
-    return {KEY: kept} if kept else {}

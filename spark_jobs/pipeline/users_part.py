@@ -14,15 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from contract.job_file import JobFile, JobSink, JobTransform
-from spark_jobs.pipeline.failures import Cure, judge
-from spark_jobs.pipeline.files import Files
+from spark_jobs.pipeline.batch.files import Files
+from spark_jobs.pipeline.failures import Cure, UsersPartError, judge
 
 Write = Callable[[DataFrame, str, int], None]
 """Writes a batch; takes its rows, the query's id (one per checkpoint), and its number."""
-
-
-class UsersPartError(Exception):
-    """The user's code is wrong: a retry does not help."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from contract.following import GroupSource
 from mq_client.errors import MqError
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.assignments import JobAssignment
+from spark_jobs.pipeline.checkpoint.begins import QueueBegins
 from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
-from spark_jobs.pipeline.flow.begins import QueueBegins
 from spark_jobs.pipeline.flow.link import DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer
 from tests.kills.ground import Ground, Listening, Plan

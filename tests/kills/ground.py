@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from spark_jobs import options
 from spark_jobs.options import Reading
-from spark_jobs.pipeline.flow.journal import FlowJournal
+from spark_jobs.pipeline.checkpoint.journal import JobJournal
+from spark_jobs.pipeline.checkpoint.stores import LocalStore
 from spark_jobs.pipeline.flow.link import DriverPlace
 from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
-from spark_jobs.pipeline.flow.stores import LocalStore
 
 COMMIT_SECONDS = 0.1
 """Short, so that many processes are killed within a commit."""
@@ -53,8 +53,8 @@ class Ground(msgspec.Struct, frozen=True):
         return self.folder / "rows"
 
     @property
-    def journal(self) -> FlowJournal:
-        return FlowJournal(LocalStore(self.folder / "checkpoint"))
+    def journal(self) -> JobJournal:
+        return JobJournal(LocalStore(self.folder / "checkpoint"))
 
     def make_reading(self) -> Reading:
         given = {

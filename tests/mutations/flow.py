@@ -178,7 +178,7 @@ MUTATIONS = [
     (
         SERVING,
         "                self._state, epoch=",
-        "                FlowState('q', '', 0, 0, {}), epoch=",
+        "                JobState('q', '', 0, 0, {}), epoch=",
     ),
     (
         BEGINNING,

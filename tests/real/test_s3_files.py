@@ -7,7 +7,7 @@ import pytest
 
 from mq_client.errors import UsageError
 from sandbox.s3 import S3Server
-from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.checkpoint.journal import Pending
 from spark_jobs.pipeline.flow.sinks.folders import (
     HIDDEN,
     FolderTakenError,

@@ -1,12 +1,12 @@
 """
 Finds the state with which a flow begins, before its tasks do anything.
 
-It is the newest entry of the journal, or what a job with batches has left, or a new one. Lost
-messages are skipped here, if the user wants that, because only here nobody reads.
+A flow does not go on with the planned batch of a job with batches: it deletes what that batch has
+written, and reads those messages itself. Lost messages are skipped here, if the user wants that,
+because only here nobody reads.
 """
 
 import logging
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,10 +18,10 @@ from spark_jobs import journal as offsets
 from spark_jobs import planning
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import skipping
+from spark_jobs.pipeline.checkpoint.begins import QueueBegins
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
+from spark_jobs.pipeline.checkpoint.opening import CheckpointOpener
 from spark_jobs.pipeline.failures import HOW_TO_SKIP
-from spark_jobs.pipeline.flow import takeover
-from spark_jobs.pipeline.flow.begins import QueueBegins
-from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState
 from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.flow.sinks.choosing import OpenSinks
 from spark_jobs.pipeline.skipping import Skipped
@@ -35,7 +35,7 @@ log = logging.getLogger("evenkeel.job")
 class FlowBeginning:
     """With what a flow begins."""
 
-    state: FlowState
+    state: JobState
     skipped: Skipped | None = None
     """What was skipped, if `skip` has a new value."""
     lost_below: Mapping[MessageQueue, int] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class FlowBeginning:
 class FlowBeginner:
     """Finds the beginning of one flow."""
 
-    journal: FlowJournal
+    journal: JobJournal
     begins: QueueBegins
     reading: Reading
     open_sinks: OpenSinks
@@ -64,17 +64,8 @@ class FlowBeginner:
 
         After an error, this may be called again.
         """
-        state = self.journal.read_newest()
-        if state is not None:
-            self._check_group(state)
-            folders.finish_moves(state.pending, self.open_sinks(state.query, 0).folders)
-            state = msgspec.structs.replace(state, pending=[])
-        else:
-            state = self._take_over() or self._make_new()
-        # With an entry of its own this driver takes the journal. A driver before it that was frozen
-        # can commit nothing afterwards, so what is in no entry may be deleted.
-        self.journal.append(state)
-        takeover.put_aside(self.journal)
+        group = self.reading.group
+        state = CheckpointOpener(self.journal, self.begins, group, self._settle).open()
         if skipping.is_open(self.skip, state.skip):
             beginning = self._skip_losses(state, is_request=True)
         elif not self.reading.fail_on_data_loss:
@@ -82,6 +73,23 @@ class FlowBeginner:
         else:
             beginning = FlowBeginning(state)
         return self._find_run(beginning) if self.is_scheduled else beginning
+
+    def _settle(self, state: JobState) -> JobState:
+        """Finish the last commit of a flow, or forget the planned batch of a job with batches."""
+        known = self.open_sinks(state.query, 0).folders
+        folders.finish_moves(state.pending, known)
+        batch = state.batch
+        if state.planned is not None:
+            # The batch may have written its folder, and the flow reads those messages again. The
+            # flow never uses that number: a driver that was frozen may delete the folder late.
+            batch = state.planned.number
+            for each in known:
+                each.delete(batch)
+        ends = offsets.read_offsets(state.aside) | offsets.read_offsets(state.offsets)
+        return msgspec.structs.replace(
+            state, offsets=offsets.write_offsets(ends), batch=batch, pending=[], aside={},
+            planned=None,
+        )  # fmt: skip
 
     def _find_run(self, beginning: FlowBeginning) -> FlowBeginning:
         """Find where a scheduled run ends, and begin all its queues."""
@@ -101,32 +109,11 @@ class FlowBeginner:
             self.journal.append(begun)
         return replace(beginning, state=begun, until=until)
 
-    def _make_new(self) -> FlowState:
-        ends = offsets.write_offsets(self.begins.find_all())
-        return FlowState(str(uuid.uuid4()), self.reading.group, 0, -1, ends)
-
-    def _take_over(self) -> FlowState | None:
-        state = takeover.read_batches(self.journal)
-        if state is None:
-            return None
-        self._check_group(state)
-        for each in self.open_sinks(state.query, 0).folders:
-            each.delete(state.batch)
-        log.info("the flow takes over the checkpoint of batches, after batch %d", state.batch - 1)
-        return state
-
-    def _check_group(self, state: FlowState) -> None:
-        if state.group != self.reading.group:
-            raise UsageError(
-                f"the checkpoint belongs to the group {state.group!r}, not to "
-                f"{self.reading.group!r}: choose another checkpoint"
-            )
-
     def _leave_read(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Leave out the topics that the job does not read any more."""
         return {queue: at for queue, at in ends.items() if self.reading.reads(queue.topic)}
 
-    def _skip_losses(self, state: FlowState, *, is_request: bool) -> FlowBeginning:
+    def _skip_losses(self, state: JobState, *, is_request: bool) -> FlowBeginning:
         """Move queues past their losses."""
         known = offsets.read_offsets(state.offsets)
         ends = self._leave_read(known)

@@ -7,7 +7,7 @@ Runs a job as a flow: one task in each slot that never ends, and a driver that c
       FlowServer       grants queues to tasks, and commits
         GroupCoordinator   who may read which queue now (pure)
         Commits            which commits count (pure)
-        FlowJournal        what is committed, at the checkpoint's location
+        JobJournal        what is committed, at the checkpoint's location
 """
 
 import logging
@@ -15,7 +15,6 @@ import secrets
 import threading
 
 import msgspec
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from contract import exit_codes
@@ -23,28 +22,27 @@ from contract.following import GroupSource
 from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
 from contract.names import FLOW_PORT
-from contract.report import BareReport
-from mq_client.errors import MqError, UsageError
+from mq_client.errors import UsageError
 from spark_jobs import connections
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.assignments import Assignments
+from spark_jobs.pipeline.checkpoint.begins import QueueBegins
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JournalTakenError
+from spark_jobs.pipeline.checkpoint.opening import begin_patiently
+from spark_jobs.pipeline.checkpoint.stores import open_store
 from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
 from spark_jobs.pipeline.facts import JobFacts
-from spark_jobs.pipeline.files import FilesMissingError
+from spark_jobs.pipeline.failures import FilesMissingError
 from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
-from spark_jobs.pipeline.flow.begins import QueueBegins
-from spark_jobs.pipeline.flow.journal import FlowJournal, JournalTakenError
 from spark_jobs.pipeline.flow.link import DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, LossRefusedError
 from spark_jobs.pipeline.flow.sinks.folders import FolderTakenError
-from spark_jobs.pipeline.flow.stores import open_store
 from spark_jobs.pipeline.flow.task import FlowTask
 from spark_jobs.pipeline.flow.tasks import FlowTasks
 from spark_jobs.pipeline.flow.users import FlowPart
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
-from spark_jobs.pipeline.retries import PATIENCE
 from spark_jobs.pipeline.warm_ups import PythonWarmUp, WarmUps
 
 log = logging.getLogger("evenkeel.job")
@@ -162,9 +160,9 @@ def run(
     is_scheduled = job.mode is Mode.SCHEDULED
     if not is_scheduled:
         slots.need_executors()  # a scheduled run waits until there is something to read
-    journal, begins = FlowJournal(open_store(context, job.checkpoint)), QueueBegins(reading)
+    journal, begins = JobJournal(open_store(context, job.checkpoint)), QueueBegins(reading)
     beginner = FlowBeginner(journal, begins, reading, users.open_sinks, job.skip, is_scheduled)
-    beginning = _begin(beginner, assignments, stop)
+    beginning = begin_patiently(beginner.begin, assignments, stop)
     if beginning is None:
         return exit_codes.TRY_AGAIN
     # The number of the entry with which this driver has taken the journal is its term.
@@ -196,24 +194,6 @@ def run(
         return flow.run(stop)
     finally:
         group.leave(server.ends)
-
-
-def _begin(
-    beginner: FlowBeginner, assignments: Assignments, stop: threading.Event
-) -> FlowBeginning | None:
-    """Find the beginning, however often that fails. Return None if `stop` is set before."""
-    for pause in PATIENCE.make_pauses():
-        try:
-            return beginner.begin()
-        except UsageError:
-            raise
-        except (MqError, Py4JError, OSError, JournalTakenError) as error:
-            text = str(error).strip().partition("\n")[0]
-            log.warning("the flow begins again in %g s: %s", pause, text)
-            assignments.report(BareReport(text))
-            if stop.wait(pause):
-                return None
-    raise AssertionError("pauses have no end")
 
 
 def _start(server: FlowServer, context: SparkContext, port: int, secret: str) -> DriverPlace:

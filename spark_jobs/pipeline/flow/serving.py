@@ -41,12 +41,12 @@ from mq_client.errors import MqError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError, Pending
 from spark_jobs.pipeline.failures import HOW_TO_SKIP
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.flow import wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.commits import Commits
-from spark_jobs.pipeline.flow.journal import FlowJournal, FlowState, JournalTakenError, Pending
 from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.flow.sinks.kinds import FlowSinks, Written
 from spark_jobs.pipeline.retries import PATIENCE
@@ -107,7 +107,7 @@ class FlowServer:
     def __init__(
         self,
         beginning: FlowBeginning,
-        journal: FlowJournal,
+        journal: JobJournal,
         sinks: FlowSinks,
         source: GroupSource,
         find_begins: FindBegins,
@@ -395,7 +395,7 @@ class FlowServer:
                 if each.slot in self._peers:  # the task may have connected again since
                     self._peers[each.slot].send(wire.Settled(newest.call, is_accepted=True))
 
-    async def _persist(self, state: FlowState) -> None:
+    async def _persist(self, state: JobState) -> None:
         """Write an entry, and move its folders. Try again while the file system does not work."""
         steps: list[Callable[[], None]] = [partial(self._journal.append, state)]
         steps += [partial(folders.move, each, self._sinks.folders) for each in state.pending]

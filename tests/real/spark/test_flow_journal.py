@@ -7,14 +7,14 @@ from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from mq_client.errors import UsageError
-from spark_jobs.pipeline.flow.journal import (
+from spark_jobs.pipeline.checkpoint.journal import (
     KEPT,
-    FlowJournal,
-    FlowState,
+    JobJournal,
+    JobState,
     JournalTakenError,
     Pending,
 )
-from spark_jobs.pipeline.flow.stores import (
+from spark_jobs.pipeline.checkpoint.stores import (
     MANAGER,
     CheckpointStore,
     HadoopStore,
@@ -23,7 +23,7 @@ from spark_jobs.pipeline.flow.stores import (
 )
 from tests.flows import at, wake_up_after_others
 
-STATE = FlowState("q", "billing", 1, 0, {"orders": {"broker-a": {"0": 5}}}, [Pending("w", "p")])
+STATE = JobState("q", "billing", 1, 0, {"orders": {"broker-a": {"0": 5}}}, [Pending("w", "p")])
 
 
 @pytest.fixture(params=["hadoop", "local"])
@@ -34,38 +34,38 @@ def store(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -
 
 
 def test_the_newest_entry_is_what_a_restart_reads(store: CheckpointStore, tmp_path: Path) -> None:
-    journal = FlowJournal(store)
+    journal = JobJournal(store)
     assert journal.read_newest() is None
     for number in range(KEPT + 3):
         journal.append(at(number))
-    again = FlowJournal(store)
+    again = JobJournal(store)
     assert again.read_newest() == at(KEPT + 2)
     entries = [each.name for each in (tmp_path / "flow").iterdir() if each.name.isdecimal()]
     assert len(entries) == KEPT, "old entries go"
     again.append(STATE)
-    assert FlowJournal(store).read_newest() == STATE
+    assert JobJournal(store).read_newest() == STATE
 
 
 def test_of_two_drivers_only_one_writes_an_entry(store: CheckpointStore, tmp_path: Path) -> None:
-    one, other = (FlowJournal(store) for _ in range(2))
+    one, other = (JobJournal(store) for _ in range(2))
     assert one.read_newest() is other.read_newest() is None
     one.append(at(1))
     with pytest.raises(JournalTakenError, match="another driver uses this checkpoint"):
         other.append(at(2))
-    assert FlowJournal(store).read_newest() == at(1)
+    assert JobJournal(store).read_newest() == at(1)
 
 
 def test_an_entry_that_was_written_though_its_attempt_failed_is_our_own(
     store: CheckpointStore,
 ) -> None:
-    one, other = FlowJournal(store), FlowJournal(store)
+    one, other = JobJournal(store), JobJournal(store)
     one.append(at(1))
     one.number = -1  # as after an attempt that failed at its end
     one.append(at(1))
     with pytest.raises(JournalTakenError):
         other.append(at(1))  # with the same text
     one.append(at(2))
-    assert FlowJournal(store).read_newest() == at(2)
+    assert JobJournal(store).read_newest() == at(2)
 
 
 def test_a_driver_that_was_frozen_for_long_finds_its_name_free_and_gets_an_error(
@@ -75,7 +75,7 @@ def test_a_driver_that_was_frozen_for_long_finds_its_name_free_and_gets_an_error
     with pytest.raises(JournalTakenError):
         frozen.append(at(1))
     assert "1" not in store.list_names("flow")
-    assert FlowJournal(store).read_newest() == at(KEPT + 2)
+    assert JobJournal(store).read_newest() == at(KEPT + 2)
 
 
 @pytest.mark.parametrize(
@@ -96,26 +96,26 @@ def test_an_entry_that_is_not_ours_is_named(
     (tmp_path / "flow").mkdir()
     (tmp_path / "flow/7").write_bytes(text)
     with pytest.raises(UsageError, match=f"flow/7: this entry.*{error}"):
-        FlowJournal(store).read_newest()
+        JobJournal(store).read_newest()
 
 
 def test_what_lies_between_the_entries_is_ignored(store: CheckpointStore, tmp_path: Path) -> None:
-    FlowJournal(store).append(at(1))
+    JobJournal(store).append(at(1))
     for name in (".0.crc", "README", "1.tmp", "-1"):
         (tmp_path / "flow" / name).touch()
-    assert FlowJournal(store).read_newest() == at(1)
+    assert JobJournal(store).read_newest() == at(1)
 
 
 def test_a_full_or_read_only_store_is_an_error_and_leaves_no_entry(
     store: CheckpointStore, tmp_path: Path
 ) -> None:
     (tmp_path / "flow").touch()  # a file where the folder belongs: nothing can be written
-    journal = FlowJournal(store)
+    journal = JobJournal(store)
     with pytest.raises(Exception, match="flow"):
         journal.append(at(0))
     (tmp_path / "flow").unlink()
     journal.append(at(0))
-    assert FlowJournal(store).read_newest() == at(0)
+    assert JobJournal(store).read_newest() == at(0)
 
 
 def test_both_go_on_with_what_the_other_one_has_written(
@@ -126,7 +126,7 @@ def test_both_go_on_with_what_the_other_one_has_written(
         LocalStore(tmp_path),
     ]
     for number in range(2 * KEPT):
-        journal = FlowJournal(stores[number % 2])
+        journal = JobJournal(stores[number % 2])
         assert journal.read_newest() == (at(number - 1) if number else None)
         journal.append(at(number))
     names = {each.name for each in (tmp_path / "flow").iterdir()}

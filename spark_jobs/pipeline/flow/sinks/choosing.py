@@ -6,6 +6,7 @@ from contract.job_file import JobFile, JobSink
 from mq_client.errors import UsageError
 from spark_jobs import options
 from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.checkpoint.stores import find_local
 from spark_jobs.pipeline.flow.libraries import check_installed
 from spark_jobs.pipeline.flow.sinks import (
     delta,
@@ -26,7 +27,6 @@ from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.sinks.tables import TablePlace, TableSink
 from spark_jobs.pipeline.flow.sinks.topics import TopicSink
-from spark_jobs.pipeline.flow.stores import find_local
 
 OpenSinks = Callable[[str, int], FlowSinks]
 """Makes the sinks for a journal with this id, and a driver of this term."""

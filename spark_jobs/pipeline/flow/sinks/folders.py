@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline import sink_paths
-from spark_jobs.pipeline.files import FilesMissingError
-from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.checkpoint.journal import Pending
+from spark_jobs.pipeline.checkpoint.stores import find_local
+from spark_jobs.pipeline.failures import FilesMissingError
 from spark_jobs.pipeline.flow.sinks.local_files import LocalFiles
 from spark_jobs.pipeline.flow.sinks.s3_files import S3Files, is_s3
-from spark_jobs.pipeline.flow.stores import find_local
 
 log = logging.getLogger("evenkeel.job")
 HIDDEN = "_writing"
@@ -131,7 +131,8 @@ def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files
             return each.files
     raise UsageError(
         f"the last commit has written {path}, and no sink of the job reaches that any more. "
-        "Start the job once more with the sink that it had, so that its files are finished"
+        "Start the job once more with the sink and the engine that it had, so that its files are "
+        "finished"
     )
 
 

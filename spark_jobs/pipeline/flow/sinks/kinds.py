@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from follower.positions import Step
 from mq_client.values import MessageQueue
-from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.checkpoint.journal import Pending
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 
 ReadPosition = Callable[[str, MessageQueue], int | None]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from spark_jobs.pipeline.flow.stores import sync, sync_folder
+from spark_jobs.pipeline.checkpoint.stores import sync, sync_folder
 
 SUCCESS = "_SUCCESS"
 """The empty file with which Spark too marks a complete folder."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from follower.positions import TABLE, PositionTable
 from mq_client.values import MessageQueue
-from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.checkpoint.journal import Pending
 from spark_jobs.pipeline.flow.rows import join_neighbours
 from spark_jobs.pipeline.flow.sinks import csv_rows
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.checkpoint.journal import Pending
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSink, SinkWriter, Written
 

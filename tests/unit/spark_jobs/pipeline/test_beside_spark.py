@@ -2,10 +2,8 @@
 
 import json
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,11 +13,9 @@ from prometheus_client import generate_latest
 from contract import exit_codes
 from contract.report import DriverReport
 from lb_core.slots import Slot, Slots
-from mq_client import filters
 from mq_client.errors import NoNameServerError, UsageError
 from mq_client.values import MessageQueue
-from spark_jobs import journal, planning
-from spark_jobs.pipeline import driver, executor_slots, job, plan_source, session
+from spark_jobs.pipeline import driver, executor_slots, job
 from spark_jobs.pipeline.assignments import (
     NO_ASSIGNMENT,
     FileAssignments,
@@ -30,9 +26,8 @@ from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, find_own_executor, plan_tasks
 from spark_jobs.pipeline.metrics import JobMetrics
-from spark_jobs.pipeline.users_part import UsersPartError
 from spark_jobs.planning import Range
-from tests.pinned_jobs import A, B, C, D, Planned, described
+from tests.pinned_jobs import A, B, C, D, described
 
 ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
 
@@ -131,107 +126,6 @@ def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> No
     assert not path.exists()
     files.report(DriverReport(batch=2))
     assert json.loads(path.read_text())["batch"] == 2
-
-
-@pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
-def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
-    tmp_path: Path, stands: dict[MessageQueue, int], begin: int
-) -> None:
-    """A committed offset that no longer exists is replaced by the nearest one that does."""
-    source = Planned(tmp_path, "earliest", stands)
-    wanted = {"expression": "*", "kind": "TAG"}
-    start = {"epoch": 1, "filter": wanted, "group": "g", "offsets": journal.write_offsets({A: 5})}
-    end = journal.read(source.latestOffset(start, None))
-    assert end.offsets[B] == begin
-
-
-def test_a_topic_that_is_taken_out_of_a_job_is_no_part_of_its_plan(tmp_path: Path) -> None:
-    source = Planned(tmp_path, "earliest", {})
-    out = MessageQueue("payments", "broker-a", 0)
-    written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {**written, "offsets": journal.write_offsets({A: 5, B: 3, out: 7})}
-    end = source.latestOffset(start, None)
-    source.partitions(start, end)
-    plan = plan_source.take_plan(tmp_path)
-    assert plan.ranges == [Range(A, 5, 10), Range(B, 3, 20)]
-    assert (plan.end, plan.turned_back) == ({A: 10, B: 20}, [])
-    assert journal.read(end).aside == {out: 7}
-    assert source.latestOffset(end, None)["aside"] == end["aside"]
-
-
-def test_a_topic_that_is_back_and_has_lost_messages_is_told_when_that_is_passed_over(
-    tmp_path: Path,
-) -> None:
-    source = Planned(tmp_path, "earliest", {}, skip="yes")
-    written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {
-        **written,
-        "offsets": journal.write_offsets({B: 3}),
-        "aside": journal.write_offsets({A: 50}),
-    }
-    end = source.latestOffset(start, None)
-    source.partitions(start, end)
-    (told,) = plan_source.take_plan(tmp_path).turned_back
-    assert (told.queue, journal.read(end).offsets[A]) == (A, 10)
-
-
-@pytest.mark.parametrize(("stands", "begin"), [({}, 5), ({A: 2}, 5), ({A: 8}, 8), ({A: 99}, 10)])
-def test_a_topic_that_is_back_goes_on_where_it_was_or_where_its_group_stands(
-    tmp_path: Path, stands: dict[MessageQueue, int], begin: int
-) -> None:
-    source = Planned(tmp_path, "latest", stands)
-    written = {"epoch": 1, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {**written, "offsets": {}, "aside": journal.write_offsets({A: 5})}
-    end = source.latestOffset(start, None)
-    assert journal.read(end) == journal.Entry({A: begin, B: 3}, filters.EVERYTHING)
-    assert planning.plan_ranges(journal.read(start).offsets, journal.read(end).offsets) == []
-
-
-def test_a_batch_finds_its_own_plan_and_no_other(tmp_path: Path) -> None:
-    source = Planned(tmp_path, "earliest", {})
-    start = source.initialOffset()
-    begin = source.latestOffset(start, None)
-    end = source.latestOffset(begin, None)
-    publish(tmp_path / "assignment.json", 4, {"s-0": "0-1"})
-    source.partitions(begin, end)
-    before = time.time()
-    plan = plan_source.take_plan(tmp_path)
-    assert plan.begun <= before
-    assert (plan.epoch, plan.end) == (0, {A: 10, B: 20})
-    assert plan.ranges == [Range(A, 2, 10), Range(B, 3, 20)]
-    with pytest.raises(FileNotFoundError):
-        plan_source.take_plan(tmp_path)
-    assert source.latestOffset(end, None)["epoch"] == 4
-
-
-@pytest.mark.parametrize(
-    ("stands", "begin"),
-    [({}, {A: 10, B: 20}), ({A: 7}, {A: 7, B: 3}), ({A: 7, B: 8}, {A: 7, B: 8})],
-    ids=["a new group", "one with a new queue", "one that has lost its checkpoint"],
-)
-def test_only_a_groups_first_run_begins_where_it_is_told(
-    tmp_path: Path, stands: dict[MessageQueue, int], begin: dict[MessageQueue, int]
-) -> None:
-    source = Planned(tmp_path, "latest", stands)
-    first = source.latestOffset(source.initialOffset(), None)
-    assert journal.read_offsets(first["offsets"]) == begin
-
-
-def test_what_a_checkpoint_holds_is_committed_before_anything_runs(tmp_path: Path) -> None:
-    assert plan_source.read_committed(tmp_path) == ({}, 0)
-    source = Planned(tmp_path, "earliest", {})
-    written = {"epoch": 7, "filter": {"expression": "*", "kind": "TAG"}, "group": "g"}
-    start = {**written, "offsets": journal.write_offsets({A: 4, B: 5})}
-    end = source.latestOffset(start, None)
-    source.latestOffset(end, None)
-    assert plan_source.read_committed(tmp_path) == ({A: 4, B: 5}, 7)
-
-
-def test_a_checkpoint_of_the_source_alone_is_refused(tmp_path: Path) -> None:
-    source = Planned(tmp_path, "earliest", {})
-    written = {"filter": {"expression": "*", "kind": "TAG"}, "offsets": {}}
-    with pytest.raises(UsageError, match="not written by a pinned job: choose another"):
-        source.latestOffset(written, None)
 
 
 def test_an_assignment_may_leave_numbers_out_of_its_slots() -> None:
@@ -367,14 +261,6 @@ def test_a_job_with_a_fault_of_its_user_ends_before_spark_starts(
     path = described(tmp_path, **changes(tmp_path))
     assert driver.run(job.load(path)) == exit_codes.PERMANENT
     assert complaint in json.loads((tmp_path / "report.json").read_text())["error"]
-
-
-@pytest.mark.parametrize("found", [None, ""])
-def test_a_batch_whose_query_is_not_known_is_refused(found: str | None) -> None:
-    """Without pinned threads, two checkpoints would write to one folder."""
-    spark = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=lambda _: found))
-    with pytest.raises(UsersPartError, match="PYSPARK_PIN_THREAD must not be false"):
-        session.read_query_id(spark)  # type: ignore[arg-type]  # it uses no more
 
 
 def test_options_of_a_sink_come_from_files_too(tmp_path: Path) -> None:

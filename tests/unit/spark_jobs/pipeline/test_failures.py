@@ -2,8 +2,7 @@ import pytest
 
 from spark_jobs.pipeline.failures import HOW_TO_SKIP, Cure, judge
 
-FROM_A_WORKER = """[STREAM_FAILED] Query [id = 1] terminated: Job aborted. SQLSTATE: XXKST
-=== Streaming Query ===
+FROM_A_WORKER = """Job aborted due to stage failure. SQLSTATE: XXKST
 Traceback (most recent call last):
   File "pulling.py", line 1, in pull_batch
     raise

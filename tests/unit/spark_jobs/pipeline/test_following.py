@@ -25,7 +25,7 @@ class Published:
 
 
 def epochs(followed: AssignmentFollower, most: int) -> list[int]:
-    return [epoch for epoch in range(1, most + 1) if followed.knows(epoch)]
+    return [epoch for epoch in range(1, most + 1) if followed.find(epoch) != NO_ASSIGNMENT]
 
 
 def test_the_newest_assignment_the_one_before_and_the_adopted_one_are_kept() -> None:

@@ -12,18 +12,18 @@ from mq_client.errors import NoBrokerError, UsageError
 from mq_client.values import MessageQueue, Offsets
 from spark_jobs import journal as offsets
 from spark_jobs import options
-from spark_jobs.pipeline.flow import takeover
-from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
-from spark_jobs.pipeline.flow.journal import (
-    FlowJournal,
-    FlowState,
+from spark_jobs.pipeline.checkpoint import sparks_logs
+from spark_jobs.pipeline.checkpoint.journal import (
+    JobJournal,
+    JobState,
     JournalTakenError,
     Pending,
 )
+from spark_jobs.pipeline.checkpoint.stores import LocalStore
+from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
 from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
-from spark_jobs.pipeline.flow.stores import LocalStore
 from spark_jobs.planning import SeenOffsets
 from tests.flows import FakeJournal
 
@@ -58,9 +58,9 @@ class FakeBrokers:
         )
 
 
-def make_state(ends: Mapping[MessageQueue, int], **changed: Any) -> FlowState:
+def make_state(ends: Mapping[MessageQueue, int], **changed: Any) -> JobState:
     parts = {"query": "q", "group": "billing", "epoch": 3, "batch": 7, **changed}
-    return FlowState(offsets=offsets.write_offsets(ends), **parts)
+    return JobState(offsets=offsets.write_offsets(ends), **parts)
 
 
 def write_batches(
@@ -80,7 +80,7 @@ def write_batches(
 
 
 def begin(
-    folder: Path, journal: FakeJournal | FlowJournal, brokers: FakeBrokers, *, skip: str = "",
+    folder: Path, journal: FakeJournal | JobJournal, brokers: FakeBrokers, *, skip: str = "",
     loses: bool = False, is_scheduled: bool = False,
 ) -> FlowBeginning:  # fmt: skip
     source = {"nameServers": "n:1", "topics": "orders", "group": "billing"}
@@ -119,9 +119,9 @@ def test_a_driver_that_was_frozen_can_commit_nothing_once_another_one_has_begun(
 ) -> None:
     """Its accepted commits name folders that the new driver deletes."""
     store = LocalStore(tmp_path)
-    frozen = FlowJournal(store)
+    frozen = JobJournal(store)
     frozen.append(make_state({A: 10}))
-    begin(tmp_path, FlowJournal(store), FakeBrokers({A: NOW}))
+    begin(tmp_path, JobJournal(store), FakeBrokers({A: NOW}))
     with pytest.raises(JournalTakenError):
         frozen.append(make_state({A: 12}))
 
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_cannot_be_taken_over_is_left_as_it_is(tmp_path: Path)
         ({**good, "offsets/4": f"v1\n{{}}\n{other}"}, "offsets/4 was not written by a job with"),
         ({**good, "offsets/4": "v1\n{}"}, "has 2 lines"),
         ({**good, "offsets/4": "v1\n{}\n{"}, "offsets/4"),
-        ({**good, "metadata": ""}, "offsets/4"),
+        ({**good, "metadata": ""}, "metadata"),
     ):
         journal = FakeJournal(files=files)
         with pytest.raises(UsageError, match=f"{named}.*choose another checkpoint"):
@@ -178,7 +178,7 @@ def test_a_checkpoint_that_cannot_be_taken_over_is_left_as_it_is(tmp_path: Path)
 
 def test_an_empty_folder_of_spark_is_no_checkpoint() -> None:
     found: Any = FakeJournal(files={"metadata": '{"id":"q"}'})
-    assert takeover.read_batches(found) is None
+    assert sparks_logs.read(found) is None
 
 
 def test_a_new_value_of_skip_moves_the_queues_past_their_losses_once(tmp_path: Path) -> None:

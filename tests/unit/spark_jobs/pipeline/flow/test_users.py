@@ -7,10 +7,10 @@ import pytest
 
 from mq_client.errors import UsageError
 from spark_jobs import options
+from spark_jobs.pipeline.failures import UsersPartError
 from spark_jobs.pipeline.flow import users
 from spark_jobs.pipeline.flow.duckdb_query import DuckDbQuery
 from spark_jobs.pipeline.flow.sinks.kinds import Written
-from spark_jobs.pipeline.users_part import UsersPartError
 from tests.pinned_jobs import make_job_file
 
 READING = options.parse_reading({"nameServers": "n:1", "topics": "orders"}, is_stream=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pipeline.files import FilesMissingError
-from spark_jobs.pipeline.flow.journal import Pending
+from spark_jobs.pipeline.checkpoint.journal import Pending
+from spark_jobs.pipeline.failures import FilesMissingError
 from spark_jobs.pipeline.flow.sinks.folders import (
     FolderTakenError,
     SinkFolders,

@@ -14,8 +14,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
-from spark_jobs.pipeline.files import Files, FilesMissingError
-from spark_jobs.pipeline.users_part import UsersPart, UsersPartError
+from spark_jobs.pipeline.batch.files import Files
+from spark_jobs.pipeline.failures import FilesMissingError, UsersPartError
+from spark_jobs.pipeline.users_part import UsersPart
 from spark_jobs.schema import ERROR_COLUMN
 
 

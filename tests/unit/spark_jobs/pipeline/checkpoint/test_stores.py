@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pipeline.flow.stores import LocalStore, find_local
+from spark_jobs.pipeline.checkpoint.stores import LocalStore, find_local
 
 
 def test_of_many_writers_of_one_name_one_writes(tmp_path: Path) -> None:

@@ -16,16 +16,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from contract.job_file import JobSink
+from spark_jobs.pipeline.failures import FilesMissingError
 
 _DESCRIPTION = "spark.job.description"
 _FILES_WRITTEN = "number of written files"
 """Spark's name for the metric of a write to files; other formats have none."""
 _MOST_EXECUTIONS = 50
 """How many of the last executions to search for a write, because warm-ups add others meanwhile."""
-
-
-class FilesMissingError(Exception):
-    """The driver does not see files that executors wrote. A retry does not help."""
 
 
 @dataclass(frozen=True, slots=True)

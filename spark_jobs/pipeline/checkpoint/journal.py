@@ -1,11 +1,12 @@
 """
-The journal of a flow: where each queue is read next, at the checkpoint's location.
+The journal of a job: where each queue is read next, at the checkpoint's location.
 
 Each entry is a small file with the whole state, so the newest entry is all that a restart needs.
 A file is complete or absent, and a name is never given twice (`stores`). So of two drivers that
 write an entry of the same number, one gets an error, and ends.
 
-What each crash point leaves, and what the next driver does:
+What each crash point of a flow leaves, and what the next driver does (the table of batches is in
+`batch/plans.py`):
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
@@ -16,6 +17,7 @@ What each crash point leaves, and what the next driver does:
 
 import logging
 import uuid
+from typing import Any
 
 import msgspec
 from py4j.protocol import Py4JError
@@ -23,11 +25,13 @@ from py4j.protocol import Py4JError
 from contract.following import UNREADABLE
 from mq_client.errors import UsageError
 from spark_jobs.journal import Tree
-from spark_jobs.pipeline.flow.stores import CheckpointStore
+from spark_jobs.pipeline.checkpoint.stores import CheckpointStore
 
 log = logging.getLogger("evenkeel.job")
-VERSION = 1
+VERSION = 2
+"""The newest version of an entry. An entry with an older one lacks the newer fields."""
 FOLDER = "flow"
+"""The journal's folder. Flows had a journal first, so images of that time look for this name."""
 KEPT = 10
 """How many entries are kept, for people who want to look back."""
 
@@ -39,8 +43,19 @@ class Pending(msgspec.Struct, frozen=True):
     place: str
 
 
-class FlowState(msgspec.Struct, frozen=True):
-    """The state of a flow after a number of commits."""
+class PlannedBatch(msgspec.Struct, frozen=True):
+    """A batch that may have written rows, and is not committed."""
+
+    number: int
+    epoch: int
+    skip: str
+    """The last value of `skip` that is carried out once this batch is committed."""
+    end: dict[str, Any]
+    """Where the batch ends, and its filter, as `spark_jobs.journal.Entry` writes them."""
+
+
+class JobState(msgspec.Struct, frozen=True):
+    """The state of a job after a number of commits."""
 
     query: str
     """A random id of this journal. It is part of the paths of all files."""
@@ -53,21 +68,31 @@ class FlowState(msgspec.Struct, frozen=True):
     pending: list[Pending] = []
     skip: str = ""
     """The last value of `skip` that was carried out."""
-    version: int = VERSION
+    aside: Tree = {}
+    """Where batches have stopped in topics that they do not read any more."""
+    planned: PlannedBatch | None = None
 
 
-class JournalEntry(FlowState, frozen=True, kw_only=True):
+class JournalEntry(JobState, frozen=True, kw_only=True):
     """A state as it is written."""
 
     writer: str
     """A random id of the driver: it tells its own entries from equal ones of others."""
+    version: int
+    """The oldest version whose images understand the entry."""
+
+
+class _Header(msgspec.Struct):
+    """What every entry has, whatever its version."""
+
+    version: int
 
 
 class JournalTakenError(Exception):
     """Another driver has written the entry that this driver wanted to write."""
 
 
-class FlowJournal:
+class JobJournal:
     """Reads and writes the entries."""
 
     def __init__(self, store: CheckpointStore) -> None:
@@ -77,37 +102,34 @@ class FlowJournal:
         self.number = -1
         """The number of the newest entry; -1 before the first."""
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether a flow has used this location."""
-        return bool(self.list_numbers(FOLDER))
-
-    def read_newest(self) -> FlowState | None:
+    def read_newest(self) -> JobState | None:
         """Read the newest entry; None if there is none."""
         numbers = self.list_numbers(FOLDER)
         if not numbers:
             return None
         self.number = max(numbers)
         where = f"{self._store.location}/{_name_entry(self.number)}"
+        text = self.read(_name_entry(self.number))
         try:
-            found = msgspec.json.decode(self.read(_name_entry(self.number)), type=FlowState)
+            version = msgspec.json.decode(text, type=_Header).version
+            if version <= VERSION:
+                return msgspec.json.decode(text, type=JobState)
         except UNREADABLE as error:
             raise UsageError(
                 f"{where}: this entry of the journal cannot be read: {error}. Without it nobody "
                 "knows what was written last: restore the file, or choose another checkpoint"
             ) from error
-        if found.version != VERSION:
-            raise UsageError(
-                f"{where}: this entry has version {found.version}, and this image knows only "
-                f"{VERSION}: use the image that has written it"
-            )
-        return found
+        raise UsageError(
+            f"{where}: this entry has version {version}, and this image knows none above "
+            f"{VERSION}: use the image that has written it"
+        )
 
-    def append(self, state: FlowState) -> None:
+    def append(self, state: JobState) -> None:
         """Write the next entry, and remove an old one."""
         number = self.number + 1
         name = _name_entry(number)
-        entry = JournalEntry(**msgspec.structs.asdict(state), writer=self._writer)
+        version = VERSION if state.aside or state.planned else 1
+        entry = JournalEntry(**msgspec.structs.asdict(state), writer=self._writer, version=version)
         text = msgspec.json.encode(entry)
         taken = JournalTakenError(
             f"{self._store.location}/{name} is not ours: another driver uses this checkpoint"

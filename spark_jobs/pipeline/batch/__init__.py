@@ -1,0 +1,1 @@
+"""The engine Batch: one batch of all queues after another, each with a DataFrame."""

@@ -1,0 +1,161 @@
+"""
+Runs a job with batches.
+
+    BatchEngine        follows the assignment, sends committed offsets to the brokers, and reports
+      BatchLoop        plans, runs and commits one batch after another, in a thread of its own
+        BatchPlanner       asks the brokers where the next batch ends
+        plans              the states of a batch (pure)
+        JobJournal         what is planned and committed, at the checkpoint's location
+        BatchRunner        the steps of a batch
+          LocatedPulls     its DataFrame, whose tasks pull on chosen executors
+          BatchWriter      the user's transform and sinks
+"""
+
+import concurrent.futures
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from contract import exit_codes
+from contract.job_file import JobFile
+from contract.kinds.jobs import Mode
+from spark_jobs import connections
+from spark_jobs.options import Reading
+from spark_jobs.pipeline.assignments import Assignments
+from spark_jobs.pipeline.batch.batches import BatchRunner
+from spark_jobs.pipeline.batch.loop import BatchLoop
+from spark_jobs.pipeline.batch.planning import BatchPlanner
+from spark_jobs.pipeline.batch.pulling import LocatedPulls
+from spark_jobs.pipeline.checkpoint.begins import QueueBegins
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
+from spark_jobs.pipeline.checkpoint.opening import CheckpointOpener, begin_patiently
+from spark_jobs.pipeline.checkpoint.stores import open_store
+from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
+from spark_jobs.pipeline.facts import JobFacts
+from spark_jobs.pipeline.fetching import Tallies, Tally
+from spark_jobs.pipeline.flow.sinks import folders
+from spark_jobs.pipeline.following import AssignmentFollower
+from spark_jobs.pipeline.group import JobGroup
+from spark_jobs.pipeline.metrics import JobMetrics
+from spark_jobs.pipeline.retries import BatchRetries
+from spark_jobs.pipeline.users_part import UsersPart
+from spark_jobs.pipeline.warm_ups import SqlWarmUp, WarmUps
+
+log = logging.getLogger("evenkeel.job")
+LOOK_SECONDS = 0.2
+
+
+class BatchEngine:
+    """Runs one job until it is stopped, has read all, or fails."""
+
+    def __init__(
+        self,
+        loop: BatchLoop,
+        batches: BatchRunner,
+        retries: BatchRetries,
+        assignments: Assignments,
+        followed: AssignmentFollower,
+        slots: ExecutorSlots,
+        group: JobGroup,
+        engine: str,
+    ) -> None:
+        """Do nothing yet. `engine` is for the report."""
+        self._loop = loop
+        self._batches = batches
+        self._retries = retries
+        self._assignments = assignments
+        self._followed = followed
+        self._slots = slots
+        self._group = group
+        self._engine = engine
+
+    def run(self, stop: threading.Event) -> int:
+        """Run until the job ends; return the exit code."""
+        with ThreadPoolExecutor(1, "batches") as thread:
+            try:
+                self._turn()  # the first batch is planned with the newest assignment
+                running = thread.submit(self._loop.run, stop)
+                while not running.done():
+                    self._turn()
+                    concurrent.futures.wait([running], LOOK_SECONDS)
+                return running.result()
+            finally:
+                stop.set()  # also after an error in this thread
+                self._report()
+
+    def collect(self) -> JobFacts:
+        """Take the facts as they are now."""
+        state = self._loop.state
+        return JobFacts(
+            published_epoch=self._followed.newest.epoch,
+            adopted_epoch=state.epoch,
+            batch=state.batch,
+            slots=self._slots.filled,
+            is_pinned=self._slots.is_pinned,
+            tally=self._batches.tally,
+            error=self._retries.error or self._followed.refusal,
+            executors=self._slots.registered,
+            skipped=self._batches.skipped,
+            engine=self._engine,
+        )
+
+    def _turn(self) -> None:
+        """Follow the assignment, send committed offsets to the brokers, and report."""
+        adopted = self._loop.state.epoch
+        self._followed.read_newest(adopted)
+        self._slots.fill(self._followed.newest, self._followed.find(adopted))
+        self._batches.drain_between_batches()
+        self._group.update(self._loop.ends)
+        self._report()
+
+    def _report(self) -> None:
+        self._assignments.report(self.collect().report())
+
+
+def run(
+    spark: SparkSession,
+    job: JobFile,
+    reading: Reading,
+    users: UsersPart,
+    assignments: Assignments,
+    stop: threading.Event,
+    engine: str,
+) -> int:
+    """Make the parts of a driver, and run it. `engine`: for the report."""
+    context = spark.sparkContext
+    warm_ups = WarmUps(SqlWarmUp(spark, reading.cluster))
+    slots = ExecutorSlots(context, job.name, warm_ups, ExecutorRequests(context, job.executors))
+    is_scheduled = job.mode is Mode.SCHEDULED
+    if not is_scheduled:
+        slots.need_executors()  # a scheduled run waits until there is something to read
+    journal, begins = JobJournal(open_store(context, job.checkpoint)), QueueBegins(reading)
+    opener = CheckpointOpener(journal, begins, reading.group, _settle)
+    state = begin_patiently(opener.open, assignments, stop)
+    if state is None:
+        return exit_codes.TRY_AGAIN
+    followed, retries = AssignmentFollower(assignments), BatchRetries()
+    tally = context.accumulator(Tally(), Tallies())
+    group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
+    metrics = JobMetrics(lambda: driver.collect(), lambda: group.measure_lag(loop.ends))
+    pulls = LocatedPulls(spark, reading, followed, slots, tally)
+    batches = BatchRunner(followed, slots, pulls, users, metrics, job.skip)
+    planner = BatchPlanner(begins, reading, job.skip, followed, is_scheduled=is_scheduled)
+    loop = BatchLoop(
+        state, journal, planner, batches, retries, job.trigger_seconds, is_scheduled=is_scheduled
+    )
+    driver = BatchEngine(loop, batches, retries, assignments, followed, slots, group, engine)
+    if job.metrics_port is not None:
+        metrics.serve(job.metrics_port)
+    try:
+        return driver.run(stop)
+    finally:
+        group.leave(loop.ends)
+
+
+def _settle(state: JobState) -> JobState:
+    """Finish the last commit of a flow, whose files may still be hidden."""
+    folders.finish_moves(state.pending, ())
+    return msgspec.structs.replace(state, pending=[])

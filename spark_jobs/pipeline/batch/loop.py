@@ -1,0 +1,134 @@
+"""Plans, runs and commits one batch after another."""
+
+import logging
+import threading
+import time
+from dataclasses import replace
+
+from py4j.protocol import Py4JError
+
+from contract import exit_codes
+from mq_client.values import MessageQueue
+from spark_jobs import journal as offsets
+from spark_jobs.pipeline.batch import plans
+from spark_jobs.pipeline.batch.batches import BatchRunner
+from spark_jobs.pipeline.batch.planning import BatchPlanner
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError
+from spark_jobs.pipeline.failures import judge_error
+from spark_jobs.pipeline.retries import PATIENCE, BatchRetries
+
+log = logging.getLogger("evenkeel.job")
+LEAST_IDLE_SECONDS = 0.05
+"""While there is nothing to read, brokers are not asked more often than this."""
+
+
+class BatchLoop:
+    """
+    Runs in a thread of its own, so that a long batch does not delay the driver's loop.
+
+    Its attributes are what is committed; another thread may read them.
+    """
+
+    def __init__(
+        self,
+        state: JobState,
+        journal: JobJournal,
+        planner: BatchPlanner,
+        batches: BatchRunner,
+        retries: BatchRetries,
+        seconds: float,
+        *,
+        is_scheduled: bool,
+    ) -> None:
+        """
+        Begin with a state of the journal, and run nothing yet.
+
+        A batch begins every so many `seconds`, or later if the one before it takes longer. A
+        scheduled run does not wait, and ends when there is nothing to read.
+        """
+        self.state = state
+        self.ends: dict[MessageQueue, int] = offsets.read_offsets(state.offsets)
+        """Where the last committed batch ends."""
+        self._journal = journal
+        self._planner = planner
+        self._batches = batches
+        self._retries = retries
+        self._seconds = seconds
+        self._is_scheduled = is_scheduled
+
+    def run(self, stop: threading.Event) -> int:
+        """
+        Run until all is read, the job fails, or `stop` is set; return the exit code.
+
+        When `stop` is set, the batch that runs is the last one.
+        """
+        while not stop.is_set():
+            begun = time.time()
+            try:
+                has_run = self._take_turn(begun, stop)
+            except JournalTakenError as error:
+                log.error("the driver ends: %s", error)
+                return exit_codes.TRY_AGAIN
+            except Exception as error:  # noqa: BLE001  # Spark and the user's code raise anything
+                pause = self._choose_pause(error)
+                if pause is None:
+                    return exit_codes.PERMANENT
+                if stop.wait(pause):
+                    return exit_codes.TRY_AGAIN
+                continue
+            self._retries.forget()
+            if not has_run and self._is_scheduled:
+                return exit_codes.DONE
+            if not self._is_scheduled:
+                pause = self._seconds if has_run else max(self._seconds, LEAST_IDLE_SECONDS)
+                stop.wait(begun + pause - time.time())
+        return exit_codes.DONE
+
+    def _take_turn(self, begun: float, stop: threading.Event) -> bool:
+        """Run a batch, if there is something to do; return whether there was."""
+        if self.state.planned is None:
+            planned = self._planner.plan(self.state)
+            if planned is None:
+                return False
+            state = plans.begin(self.state, planned)
+            if plans.read_plan(state, begun).ranges:  # a batch without rows may be planned anew
+                self._append(state, stop)
+            self.state = state
+        plan = plans.read_plan(self.state, begun)
+        if plan.ranges:
+            self._batches.run(plan)
+        state = plans.commit(self.state)
+        self._append(state, stop)
+        self.state, self.ends = state, offsets.read_offsets(state.offsets)
+        self._batches.note_commit(plan)
+        return True
+
+    def _append(self, state: JobState, stop: threading.Event) -> None:
+        """
+        Write an entry of the journal, however often that fails.
+
+        If the batch failed instead, it would write its rows again.
+        """
+        for pause in PATIENCE.make_pauses():
+            try:
+                self._journal.append(state)
+            except (OSError, Py4JError) as error:
+                failure = judge_error(error)
+                self._retries.error = f"the journal cannot be written: {failure.message}"
+                log.warning("the journal is written again in %g s: %s", pause, failure.message)
+                if stop.wait(pause):
+                    raise
+            else:
+                break
+
+    def _choose_pause(self, error: Exception) -> float | None:
+        """Return how long to wait before the next turn; None if the job must end."""
+        failure = replace(judge_error(error), is_in_batch=self.state.planned is not None)
+        pause = self._retries.choose_pause(failure)
+        self._batches.note_failure()
+        if pause is None:
+            log.error("the job ends, because a retry does not help: %s", failure.message)
+        else:
+            what = "batch" if failure.is_in_batch else "planning"
+            log.warning("the %s starts again in %g s: %s", what, pause, failure.message)
+        return pause

@@ -1,0 +1,80 @@
+"""Opens a checkpoint: finds the state with which a job begins, and takes the journal."""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from py4j.protocol import Py4JError
+
+from contract.report import BareReport
+from mq_client.errors import MqError, UsageError
+from spark_jobs import journal as offsets
+from spark_jobs.pipeline.assignments import Assignments
+from spark_jobs.pipeline.checkpoint import sparks_logs
+from spark_jobs.pipeline.checkpoint.begins import QueueBegins
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError
+from spark_jobs.pipeline.retries import PATIENCE
+
+log = logging.getLogger("evenkeel.job")
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOpener:
+    """Opens the checkpoint of one job."""
+
+    journal: JobJournal
+    begins: QueueBegins
+    group: str
+    settle: Callable[[JobState], JobState]
+    """Brings the files of sinks in order with a state; returns the state with which to begin."""
+
+    def open(self) -> JobState:
+        """
+        Find the state: the newest entry of the journal, or of Spark's logs, or a new one.
+
+        After an error, this may be called again.
+        """
+        state = self.journal.read_newest() or self._take_over() or self._make_new()
+        if state.group != self.group:
+            raise UsageError(
+                f"the checkpoint belongs to the group {state.group!r}, not to "
+                f"{self.group!r}: choose another checkpoint"
+            )
+        state = self.settle(state)
+        # With an entry of its own this driver takes the journal. A driver before it that was frozen
+        # can commit nothing afterwards, so what is in no entry may be deleted.
+        self.journal.append(state)
+        sparks_logs.put_aside(self.journal)
+        return state
+
+    def _take_over(self) -> JobState | None:
+        state = sparks_logs.read(self.journal)
+        if state is not None:
+            log.info("the job takes over Spark's checkpoint, after batch %d", state.batch)
+        return state
+
+    def _make_new(self) -> JobState:
+        ends = offsets.write_offsets(self.begins.find_all())
+        return JobState(str(uuid.uuid4()), self.group, 0, -1, ends)
+
+
+def begin_patiently(
+    begin: Callable[[], Found], assignments: Assignments, stop: threading.Event
+) -> Found | None:
+    """Find the beginning, however often that fails. Return None if `stop` is set before."""
+    for pause in PATIENCE.make_pauses():
+        try:
+            return begin()
+        except UsageError:
+            raise
+        except (MqError, Py4JError, OSError, JournalTakenError) as error:
+            text = str(error).strip().partition("\n")[0]
+            log.warning("the job begins again in %g s: %s", pause, text)
+            assignments.report(BareReport(text))
+            if stop.wait(pause):
+                return None
+    raise AssertionError("pauses have no end")

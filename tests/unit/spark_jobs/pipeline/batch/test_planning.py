@@ -1,0 +1,73 @@
+"""What a batch reads, by the journal and the brokers' answers."""
+
+import pytest
+
+from mq_client import filters
+from mq_client.values import MessageQueue
+from spark_jobs import journal
+from spark_jobs.pipeline.batch import plans
+from spark_jobs.pipeline.batch.plans import BatchPlan
+from spark_jobs.pipeline.checkpoint.journal import JobState
+from spark_jobs.planning import Range
+from tests.pinned_jobs import A, B, make_begins, make_state, plan_batch
+
+
+def read(state: JobState) -> BatchPlan:
+    return plans.read_plan(state, 0.0)
+
+
+def find_end(state: JobState) -> journal.Entry:
+    assert state.planned is not None
+    return journal.read(state.planned.end)
+
+
+@pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
+def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
+    stands: dict[MessageQueue, int], begin: int
+) -> None:
+    """A committed offset that no longer exists is replaced by the nearest one that does."""
+    state = plan_batch(make_state({A: 5}), make_begins("earliest", stands))
+    assert find_end(state).offsets[B] == begin
+    assert read(state).ranges == [Range(A, 5, 10)], "it is read from the next batch on"
+
+
+def test_a_topic_that_is_taken_out_of_a_job_is_no_part_of_its_plan() -> None:
+    begins = make_begins("earliest", {})
+    out = MessageQueue("payments", "broker-a", 0)
+    state = plan_batch(make_state({A: 5, B: 3, out: 7}), begins)
+    assert (read(state).ranges, read(state).turned_back) == ([Range(A, 5, 10), Range(B, 3, 20)], [])
+    committed = plans.commit(state)
+    assert committed == make_state({A: 10, B: 20}, {out: 7}, batch=5)
+    assert plan_batch(committed, begins) == committed, "nothing has changed since"
+
+
+def test_a_topic_that_is_back_and_has_lost_messages_is_told_when_that_is_passed_over() -> None:
+    state = plan_batch(make_state({B: 3}, {A: 50}), make_begins("earliest", {}), skip="yes")
+    (told,) = read(state).turned_back
+    assert (told.queue, find_end(state).offsets[A]) == (A, 10)
+
+
+@pytest.mark.parametrize(("stands", "begin"), [({}, 5), ({A: 2}, 5), ({A: 8}, 8), ({A: 99}, 10)])
+def test_a_topic_that_is_back_goes_on_where_it_was_or_where_its_group_stands(
+    stands: dict[MessageQueue, int], begin: int
+) -> None:
+    state = plan_batch(make_state({}, {A: 5}), make_begins("latest", stands))
+    assert find_end(state) == journal.Entry({A: begin, B: 3}, filters.EVERYTHING)
+    assert read(state).ranges == []
+
+
+@pytest.mark.parametrize(
+    ("stands", "begin"),
+    [({}, {A: 10, B: 20}), ({A: 7}, {A: 7, B: 3}), ({A: 7, B: 8}, {A: 7, B: 8})],
+    ids=["a new group", "one with a new queue", "one that has lost its checkpoint"],
+)
+def test_only_a_groups_first_run_begins_where_it_is_told(
+    stands: dict[MessageQueue, int], begin: dict[MessageQueue, int]
+) -> None:
+    assert make_begins("latest", stands).find_all() == begin
+
+
+def test_a_batch_follows_the_newest_assignment_and_never_an_older_one() -> None:
+    begins, there = make_begins("earliest", {}), make_state({A: 10, B: 20}, epoch=3)
+    assert read(plan_batch(there, begins, epoch=4)).epoch == 4, "also if there is nothing to read"
+    assert plan_batch(there, begins, epoch=2) == there
