@@ -2,8 +2,9 @@
 Defer moves beyond `maxMoves`, so that a plan is carried out in rounds.
 
 Forced moves do not count. Of the other moves, those that empty draining consumers are made first.
-Then the most loaded consumer gives a queue to the least loaded consumer that takes from it, and so
-on. A deferred queue stays with its owner until the next round, which has a limit of its own.
+The rest are made queue by queue: each time, the most loaded giver gives a queue to the least loaded
+consumer that takes queues from this giver. A deferred queue stays with its owner until the next
+round, which has a limit of its own.
 
 Why this is correct: only moves that can wait are deferred, so the old owner may still own the
 queue. Any subset of the moves can be made, because each queue then has one owner, the old or the

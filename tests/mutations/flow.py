@@ -22,7 +22,7 @@ BEGINNING, TAKEOVER = (
 )
 
 MUTATIONS = [
-    # A commit counts only from a live session, for queues that it holds, behind the last commit.
+    # A commit counts only from a live session, for queues that it holds, after the last commit.
     (COMMITS, "if session is None or session.id != asked.session:", "if session is None:"),
     (
         COMMITS,
@@ -44,7 +44,7 @@ MUTATIONS = [
     (JOURNAL, "default=number) > number:", "default=number) > 10**9:"),
     (JOURNAL, "self._writer = uuid.uuid4().hex", 'self._writer = ""'),
     (FOLDERS, "int(name) < self.term", "True"),
-    # The task knows only after the journal, and folders are seen only after it.
+    # Tasks learn of a commit only when it is in the journal. Only then do readers see its folders.
     (SERVING, "            await self._persist(state)\n", ""),
     (
         SERVING,
@@ -67,7 +67,7 @@ MUTATIONS = [
         "except (OSError, Py4JError) as error:\n                text",
         "except Py4JError as error:\n                text",
     ),
-    # Only tasks of this job, each on the executor of its slot, and the newest of a slot.
+    # The driver serves only tasks of this job, on the executor of their slot, the newest of each.
     (
         SERVING,
         "not hmac.compare_digest(\n            hello.secret.encode(), self._secret.encode()\n        )",
@@ -85,7 +85,7 @@ MUTATIONS = [
         "            self._group.end(peer.slot, None, time.monotonic())\n            self._turn()\n",
         "            self._turn()\n",
     ),
-    # Troubles are shown until their queue is past them, and fatal ones end the job.
+    # A trouble is shown until its queue is past it, and a fatal trouble ends the job.
     (SERVING, "if self.ends.get(queue, 0) <= offset", "if False"),
     (
         SERVING,
@@ -98,7 +98,7 @@ MUTATIONS = [
         "                pass",
     ),
     (SERVING, "not counted.leaving_queues + counted.waiting_queues", "not counted.waiting_queues"),
-    # Rows are kept in the order of their offsets, until they are committed, and only then go.
+    # Rows are kept in the order of their offsets, and are dropped only when they are committed.
     (ROWS, "        if begin != self.handled or self.is_outdated:\n            return False\n", ""),
     (ROWS, "if piece.stop > stop]", "if piece.stop < 0]"),
     (ROWS, "pc.invert(is_good)", "is_good"),
@@ -155,7 +155,7 @@ MUTATIONS = [
         "found = Written(written, self._rows.write(delivery, rows))",
     ),
     (CHOOSING, "    if ours != theirs:\n", "    if False:\n"),
-    # Few calls run at the same time, but those that last long hold up no others.
+    # Few calls run at the same time, but calls that last long hold up no other calls.
     (CALLS, "< MOST_CALLS", "< 10**6"),
     (CALLS, "                self._count_no_longer(each)\n", "                pass\n"),
     (CALLS, " and not each.is_reported", ""),
@@ -166,14 +166,14 @@ MUTATIONS = [
     ),
     (CALLS, "            self._running.remove(running)\n", ""),
     (TASK, "        self._delay = 0.0\n        await", "        await"),
-    # What waits for an answer is sent again, and no other task of the slot gets the answer.
+    # A message without an answer is sent again, and no other task of the slot gets the answer.
     (LINK, "secrets.randbits(48)", "1"),
     (
         LINK,
         "        for message, _ in self._calls.values():\n            self._send(message)\n",
         "",
     ),
-    # What is lost is skipped once, and what batches have left is not read twice.
+    # Lost messages are skipped once, and messages that batches have read are not read again.
     (SERVING, "self._lost_below.get(message.queue, 0)", "0"),
     (
         SERVING,
