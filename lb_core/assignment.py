@@ -33,8 +33,8 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
     """
     A mapping from each consumer of the group to its queues, as ranges.
 
-    `holdings` contains the same queues, as runs of queue numbers. `loads` contains the load of each
-    consumer. Do not change either of them.
+    `holdings` contains the same queues, as runs of queue numbers. `loads` contains the number of
+    queues of each consumer. Do not change either of them.
     """
 
     inventory: Inventory

@@ -62,8 +62,9 @@ def _pick(
         may_wait, _, first = givers[0]
         source = chosen[first].source
         takers = moves_of[source]
-        # A taker's level in the heap may be out of date. Levels only grow, so an old entry is never
-        # too high. If the first entry is up to date, no other taker can be lower.
+        # A taker's level in the heap may be out of date. Levels of takers grow, so an old entry is
+        # not too high: if the first entry is up to date, no other taker is lower. Only a taker that
+        # also gives queues can fall; then it takes its turn later than it could.
         while (now := (level(chosen[takers[0][1]].target), takers[0][1])) > takers[0]:
             heapreplace(takers, now)
         place = takers[0][1]

@@ -1,7 +1,7 @@
 """
 Refuse fields of a request whose names are similar to known ones.
 
-A missing field has a default, so a misspelt field would silently change the plan. Fields whose
+Most fields have a default, so a misspelt field would silently change the plan. Fields whose
 names resemble no known name are the caller's own notes, and are ignored.
 """
 

@@ -1,5 +1,5 @@
 """
-A queue of keys to work on. One task at a time works on a key, and no key delays another one.
+A queue of keys to work on. One task at a time works on a key, and many keys are worked on at once.
 
 The first `touch` of an idle key starts its work at once. Touches within `debounce` after the last
 work are combined. Failed work is retried with growing pauses. Work that exceeds its time limit

@@ -65,7 +65,7 @@ class Coordination:
         self.needed = asyncio.Event()
         """Set once a group has members."""
         self.namespaces_changed = asyncio.Event()
-        """Set when the first group of a namespace has members."""
+        """Set when a group begins to have members: its namespace may be new."""
 
     @property
     def namespaces(self) -> set[str]:

@@ -8,8 +8,8 @@ Only the driver commits, so one place decides for all tasks. A commit counts if
 
 Why nothing is committed twice, and nothing is left out: by the second rule, the committed ranges of
 a queue follow each other without gaps and overlaps. By the first rule, a task that was given up
-cannot commit, whenever it wakes up. Rows become visible only after their commit is in the journal,
-so all visible rows belong to such ranges.
+cannot commit, whenever it wakes up. Files become visible only after their commit is in the journal,
+so all visible files belong to such ranges. `sinks/__init__.py` says what holds for other sinks.
 """
 
 from collections.abc import Collection, Mapping

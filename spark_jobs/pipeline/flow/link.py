@@ -53,6 +53,8 @@ class DriverLink:
         # An answer for a task that has ended may reach the next task of its slot. So the calls of
         # different tasks have different numbers.
         self._numbers = itertools.count(secrets.randbits(48))
+        self._untold: dict[MessageQueue, wire.TaskTrouble] = {}
+        """By queue: the last trouble that was reported without a connection."""
         self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
         self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[Answer]]] = {}
         """
@@ -127,9 +129,12 @@ class DriverLink:
         text: str,
         consequence: wire.Consequence = wire.Consequence.QUEUE_WAITS,
     ) -> None:
-        """Tell the driver what goes wrong. Without a connection, only the next report tells it."""
-        with contextlib.suppress(OSError):
-            self._send(wire.TaskTrouble(queue, offset, text, consequence))
+        """Tell the driver what goes wrong. If the connection has ended, the next one tells it."""
+        trouble = wire.TaskTrouble(queue, offset, text, consequence)
+        try:
+            self._send(trouble)
+        except OSError:
+            self._untold[queue] = trouble
 
     async def _call(self, make: Callable[[int], wire.FromTask]) -> Answer:
         call = next(self._numbers)
@@ -153,6 +158,8 @@ class DriverLink:
         self._send(self._hello)
         for message, _ in self._calls.values():
             self._send(message)
+        while self._untold:
+            self._send(self._untold.pop(next(iter(self._untold))))
         self._is_connected.set()
         with contextlib.suppress(OSError, ValueError, *UNREADABLE):
             while line := await reader.readline():
