@@ -4,7 +4,7 @@
 .PHONY: help setup demo test e2e chaos histories kills exactly-once outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
-# Tests start hundreds of Python processes: each would compile the code again.
+# Tests start hundreds of Python processes. Without bytecode files, each would compile the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Show this list

@@ -12,7 +12,7 @@ def make(group: str, host: str, origin: str) -> str:
 
 
 def is_driver(client_id: str, group: str) -> bool:
-    """Whether a client id belongs to a driver of Evenkeel for this group."""
+    """Return whether a client id belongs to a driver of Evenkeel for this group."""
     return client_id.startswith(_make_prefix(group))
 
 

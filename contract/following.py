@@ -26,7 +26,7 @@ FIRST_NUMBER = 1
 MOST_HELD = 8192
 """Maximum number of entries in the list of held queues in a request."""
 MOST_REQUEST_BYTES = 1024 * 1024
-"""A request with a longer body is refused. MOST_HELD entries with long names are shorter."""
+"""A request with a longer body is refused. Even MOST_HELD entries with long names fit."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of reading a document. The last two mean: it is not UTF-8, or nested too deeply."""
 
@@ -197,6 +197,6 @@ class MemberRefusal(msgspec.Struct, frozen=True, rename="camel"):
     """The body of every answer that refuses a request."""
 
     reason: str
-    """The reason in one word, for programs. A status can have several reasons."""
+    """The reason in one word, for programs. One HTTP status can have several reasons."""
     message: str
     """The explanation, for people."""

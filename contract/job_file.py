@@ -32,7 +32,7 @@ class JobSink(_Part, frozen=True):
 
 
 class JobTransform(_Part, frozen=True):
-    """What happens to rows: a query over `messages`, of Spark or DuckDB, or a function."""
+    """What happens to rows: a Spark or DuckDB query over `messages`, or a function."""
 
     sql: str | None = None
     duckdb: str | None = None
@@ -71,7 +71,7 @@ class JobFile(_Part, frozen=True):
     """Default: the driver chooses."""
     trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
     skip: str = ""
-    """A value that is new to the job makes it skip lost messages once."""
+    """If the value is new to the job, the job skips lost messages once."""
     metrics_port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     spark: dict[str, str] = {}
     """Spark configuration properties."""

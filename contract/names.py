@@ -43,7 +43,7 @@ SLICE = "assignments.json"
 """The entry of a ConfigMap that contains a part of an assignment."""
 
 FLOW_PORT = 7080
-"""Where the driver of a flow talks with its tasks, in a pod."""
+"""The port at which the driver of a flow talks with its tasks, if the driver runs in a pod."""
 
 POD_UID = "EVENKEEL_POD_UID"
 ACCESS_KEY, SECRET_KEY = "EVENKEEL_ACCESS_KEY", "EVENKEEL_SECRET_KEY"
@@ -51,12 +51,12 @@ ACCESS_KEY, SECRET_KEY = "EVENKEEL_ACCESS_KEY", "EVENKEEL_SECRET_KEY"
 
 
 def name_driver(group: str) -> str:
-    """Name a ConsumerGroup's driver: its pod, its Lease, and the ConfigMap with its report."""
+    """Return the name of a driver's pod, of its Lease, and of the ConfigMap with its report."""
     return f"{group}-driver"
 
 
 def select_executors(group: str) -> str:
-    """Select the executors' pods of a ConsumerGroup."""
+    """Return the label selector for the executors' pods of a ConsumerGroup."""
     return f"{GROUP_LABEL}={group},{ROLE_LABEL}={EXECUTOR}"
 
 

@@ -3,23 +3,23 @@ Grants the queues of one group. Pure: the caller passes in the time and sends th
 
 *Who should read* a queue is in the published assignment, which names an owner for each queue. This
 module decides only *who may read now*. A queue that must move from one member to another goes
-through three steps. The member concerned confirms each step with its next request:
+through three states. The member concerned confirms each state with its next request:
 
     granted to a  ->  leaving a: no longer in a's grants, but a may still hold it  ->  granted to b
 
 Why no two members ever hold one queue:
 
-- A queue is granted only if no live session may hold it. A session may hold a granted queue until
-  a request says that the member has seen the withdrawal and no longer holds the queue.
+- A queue is granted only if no live session can still hold it. A session can hold a granted queue
+  until a request says that the member has seen the withdrawal and no longer holds the queue.
 - A session that has ended holds nothing. The coordinator counts a session as live for
   `Terms.session` after it *received* the last request. The member counts from when it *sent* that
   request, and subtracts a margin for clock drift. So the member stops first.
 - A request that was overtaken by a newer one has a lower number and is refused. So an old `holds`
   never replaces a newer one.
-- A new leader knows no session, but members may hold queues that an old leader granted. While such
-  a session may last, the new leader grants a member only the queues that the member already holds.
-  After that, each member that holds a queue has sent a request to the new leader, or has stopped by
-  its own clock.
+- A new leader knows no session, but members may hold queues that an old leader granted. As long
+  as such a session can last, the new leader grants a member only the queues that the member already
+  holds. After that, each member that holds a queue has sent a request to the new leader, or has
+  stopped by its own clock.
 
 A queue whose owner has no live session is lent: to the member that holds it, otherwise to the
 member with the fewest grants. The assignment does not change, and the owner gets the queue back
@@ -33,7 +33,7 @@ from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Ter
 from coordinator.sessions import Ended, HeldQueues, Revoked, Session
 
 REMEMBER_SESSIONS = 6.0
-"""How many session times an ended session is remembered: a late request must not revive it."""
+"""How long an ended session is remembered, in session times. A late request must not revive it."""
 
 
 class GroupCoordinator(Generic[QueueT]):
@@ -58,7 +58,7 @@ class GroupCoordinator(Generic[QueueT]):
         self._ended: dict[str, Ended] = {}
         """By member: the last session of each member without one. The oldest end comes first."""
         self._holders: dict[QueueT, set[str]] = {}
-        """Members that may hold a queue: more than one only if a member has reported wrongly."""
+        """The members that may hold each queue: several only if a member has reported wrongly."""
         self._unheld: set[QueueT] = set()
         """Queues that have an owner, and that certainly no member holds."""
         self._changed: set[str] = set()
@@ -264,7 +264,7 @@ class GroupCoordinator(Generic[QueueT]):
         return True
 
     def _reader(self, queue: QueueT) -> str | None:
-        """Find who should read a queue: its owner if that has a session, otherwise a borrower."""
+        """Find the member that should read a queue: its owner if live, otherwise a borrower."""
         owner = self._owners.get(queue)
         if owner is None or owner in self._sessions:
             return owner

@@ -49,7 +49,7 @@ class Session(Generic[QueueT]):
     leaving: dict[QueueT, Revoked] = field(default_factory=dict)
 
     def is_overdue(self, latest: float) -> bool:
-        """Whether a queue that was withdrawn before `latest` has not been released yet."""
+        """Return whether a queue that was withdrawn before `latest` is not released yet."""
         return any(each.at < latest for each in self.leaving.values())
 
 

@@ -32,7 +32,7 @@ EXAMPLES = """\
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Define its arguments."""
+    """Define the command's arguments."""
     told.describe(parser, TEXT, EXAMPLES)
     told.add_timeout_option(parser, WAIT_SECONDS, "how long to wait for the operator")
     told.add_output_option(parser)

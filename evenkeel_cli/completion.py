@@ -30,7 +30,7 @@ Candidate = tuple[str, str]
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Define its arguments."""
+    """Define the command's arguments."""
     told.describe(parser, TEXT, EXAMPLES)
     parser.add_argument("shell", choices=shells.SCRIPTS)
     parser.set_defaults(command=_print)

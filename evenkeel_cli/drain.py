@@ -28,7 +28,7 @@ EXAMPLES = """\
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Define its arguments."""
+    """Define the command's arguments."""
     told.describe(parser, TEXT, EXAMPLES)
     parser.add_argument(
         "pods",

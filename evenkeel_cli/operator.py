@@ -32,7 +32,7 @@ EXAMPLES = """\
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Define its arguments."""
+    """Define the command's arguments."""
     told.describe(
         parser,
         "Runs the operator until SIGTERM. If several run, a Lease decides which one leads.",

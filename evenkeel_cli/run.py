@@ -14,7 +14,7 @@ EXAMPLES = """\
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Define its arguments."""
+    """Define the command's arguments."""
     told.describe(
         parser,
         "Runs the groups of a file until Ctrl-C, without Kubernetes. It runs the operator's loop, "

@@ -35,7 +35,7 @@ EXAMPLES = """\
 
 
 def fill(parser: argparse.ArgumentParser, _: str) -> None:
-    """Define its arguments."""
+    """Define the command's arguments."""
     told.describe(parser, TEXT, EXAMPLES)
     parser.add_argument(
         "group", type=told.parse_name, metavar="GROUP", nargs="?", help="name of a ConsumerGroup"

@@ -19,7 +19,7 @@ orders = spark.createDataFrame(
         ("1", "ann", 10.0),
         ("2", "ben", 25.0),
         ("3", "ann", 5.0),
-        ("3", "ann", 5.0),  # a duplicate: her producer retried
+        ("3", "ann", 5.0),  # a duplicate: the producer has retried
     ],
     "number string, customer string, amount double",
 )

@@ -1,8 +1,8 @@
 """
 Send exactly one receipt per order: `python examples/stream.py NAME_SERVER FOLDER`.
 
-Run it twice: a checkpoint in the folder records which messages were read, and for which orders a
-receipt was sent.
+If you run it again, it sends no receipt twice: a checkpoint in FOLDER records which messages were
+read, and for which orders a receipt was sent.
 """
 
 import sys

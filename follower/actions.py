@@ -1,7 +1,8 @@
 """
 The actions that a follower's core requests.
 
-The result of an action on a queue is reported with the `life` of the action.
+An action on a queue has a `life`: the number of the holding of the queue that it belongs to. The
+caller reports the result of the action with the same `life`.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ BatchT = TypeVar("BatchT")
 
 @dataclass(frozen=True, slots=True)
 class AskCoordinator(Generic[QueueT]):
-    """Send a request to the coordinator. It replaces an older one that still waits."""
+    """Send a request to the coordinator. It replaces an older request that still waits."""
 
     asked: Asked[QueueT]
 
@@ -47,13 +48,13 @@ class Handle(Generic[QueueT, BatchT]):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Generic[QueueT]):
-    """Store at the brokers the offset that is read next."""
+    """Commit an offset to the brokers: the offset that is read next."""
 
     queue: QueueT
     life: int
     offset: int
     is_again: bool = False
-    """The offset is stored already, so one attempt is enough, and it may fail."""
+    """Whether the offset is stored already. Then one attempt is enough, and it may fail."""
 
 
 @dataclass(frozen=True, slots=True)

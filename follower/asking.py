@@ -1,8 +1,8 @@
 """
 Asks the coordinator over HTTP.
 
-Two connections are kept: a newer request is sent while an older one still waits for its answer. The
-token is read again for each request, because whoever provides it renews it.
+The member keeps two connections, because it sends a newer request while an older one still waits
+for its answer. It reads the token again for each request, because the token's provider renews it.
 """
 
 import os
@@ -30,7 +30,7 @@ IDLE_SECONDS = 15.0
 
 
 class Coordinator:
-    """The way to a group's coordinator, for one member."""
+    """Sends the requests of one member to the coordinator of its group."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Coordinator:
         token_file: Path | None,
         ca_file: Path | None = None,
     ) -> None:
-        """Connect to nothing yet. Without `ca_file` the authorities of the machine are trusted."""
+        """Connect to nothing yet. Without `ca_file`, trust the machine's authorities."""
         if not url.startswith(("http://", "https://")):
             raise FollowerError(f"coordinator {url!r}: give a URL, as http://127.0.0.1:9410")
         namespace, slash, name = group.partition("/")
@@ -78,7 +78,7 @@ class Coordinator:
     async def ask(
         self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
     ) -> MemberAnswer:
-        """Send a request and wait so many seconds for its answer."""
+        """Send a request, and wait at most `seconds` for its answer."""
         request = MemberRequest(
             asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds
         )
@@ -91,7 +91,7 @@ class Coordinator:
             raise NoAnswerError(f"{self.url}: the answer cannot be read: {error}") from error
 
     async def leave(self, session: str) -> None:
-        """End the session: what it held is free at once."""
+        """End the session. The queues that it held are free at once."""
         path = f"{self._path}?session={quote(session, safe='')}"
         status, body = await self._send("DELETE", path, b"", LEAVE_SECONDS)
         if status >= 300:
@@ -110,12 +110,12 @@ class Coordinator:
         return token
 
     def _prepare(self) -> tuple[dict[str, str], ssl.SSLContext | bool]:
-        """Read what each request needs: its headers, and whom to trust."""
+        """Read the headers of a request, and the authorities to trust."""
         headers = {"Content-Type": "application/json"}
         try:
             token = self.read_token()
             trust = True if self._trust is None else self._trust.read()
-        except FollowerError as error:  # it was there at the start: it is just being renewed
+        except FollowerError as error:  # the file was valid at the start: it is being renewed
             raise NoAnswerError(str(error)) from error
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
@@ -152,7 +152,7 @@ class Coordinator:
 
 
 def _reason(error: Exception) -> str:
-    """Say it without aiohttp's settings of the connection."""
+    """Describe an error without the connection settings that aiohttp adds."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"it is not trusted: {error.certificate_error}; see --ca-file"
     if isinstance(error, aiohttp.ClientConnectorError):

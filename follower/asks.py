@@ -1,4 +1,4 @@
-"""What a follower needs of its way to the coordinator, whatever carries the requests."""
+"""The interface through which a follower asks its coordinator, over any transport."""
 
 from typing import Protocol
 
@@ -7,14 +7,14 @@ from mq_client.values import MessageQueue
 
 
 class NoAnswerError(Exception):
-    """The coordinator cannot be reached, or what answers is no coordinator."""
+    """The coordinator cannot be reached, or something answers that is not a coordinator."""
 
 
 class RefusedError(Exception):
     """The coordinator refuses a request."""
 
     def __init__(self, status: int, refusal: MemberRefusal) -> None:
-        """Take over its reason and words."""
+        """Take the reason and the message from the refusal."""
         super().__init__(f"{refusal.message} ({refusal.reason})")
         self.status = status
         self.reason = refusal.reason

@@ -1,8 +1,8 @@
 """
 What a follower does at RocketMQ's brokers: locate, pull, commit, and store dead letters.
 
-An operation that writes checks before each request that the queue is still held: a process that
-was frozen in the middle of it must not continue.
+A process that was frozen in the middle of a write operation must not continue it. So before each of
+its requests, a write operation checks that the queue is still held.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from mq_client.values import MessageQueue, TopicConfig
 
 Value = TypeVar("Value")
 TIMES = Times(patience=5.0)
-"""An unreachable broker is reported after this patience. The follower then tries again."""
+"""After `patience`, the client reports an unreachable broker. The follower then tries again."""
 DLQ_PREFIX = "%DLQ%"
 PASSING_SECONDS = 1.0
 """Interval at which the offset advances while the filter rejects all messages."""
@@ -63,7 +63,7 @@ def guard(work: Work, flow: Flow[Value]) -> Flow[Value]:
 
 
 class GroupBrokers:
-    """The cluster of one group."""
+    """Reads from the brokers of one group, and writes to them."""
 
     def __init__(
         self,
@@ -88,9 +88,9 @@ class GroupBrokers:
         Find the offset at which reading begins.
 
         It is the offset in the handler's store, otherwise the group's committed offset, otherwise
-        that of the option `begin`. If it is not the committed offset, it is committed at once. So
-        the next member begins at the same offset even if this one dies before its first commit,
-        and the lag does not look too large until then.
+        the one that the option `begin` selects. If it differs from the committed offset, commit it
+        at once. So the next member begins at the same offset even if this member dies before its
+        first commit. The lag also does not look too large until that commit.
         """
         work.check()
         group, queue, client = self.source.group, work.queue, self._client
@@ -183,5 +183,5 @@ def make_letter(topic: str, message: StoredMessage) -> Message:
 
 
 def place_of(queue: MessageQueue, offset: int) -> str:
-    """Name a message for people."""
+    """Write the queue and the offset of a message, for people."""
     return f"{queue} offset {offset}"

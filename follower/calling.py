@@ -23,7 +23,7 @@ class Caller(Protocol):
     """Begins calls of one handler."""
 
     def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
-        """Begin a call. The handler is called only if the queue is still held by then."""
+        """Begin a call. The handler runs only if the queue is still held at that time."""
 
     async def close(self) -> None:
         """Begin no further call."""
@@ -54,7 +54,11 @@ class OnLoop:
 
 
 class InThreads:
-    """Calls a plain function. A thread cannot be stopped, so a call may outlive its holding."""
+    """
+    Calls a plain function in a thread.
+
+    A thread cannot be stopped, so a call may last longer than the holding of its queue.
+    """
 
     def __init__(self, handler: Callable[..., Any], threads: int) -> None:
         """Start no thread yet."""
@@ -88,14 +92,14 @@ class InThreads:
 
 
 def end_if_forked(parent: int) -> None:
-    """End this process if the handler has forked it: only the parent may go on following."""
+    """End this process if the handler has forked it: only the parent may continue to follow."""
     if os.getpid() != parent:
         os._exit(0)
 
 
 def is_coroutine_function(handler: object) -> bool:
     """Whether a call of the handler must be awaited."""
-    call = getattr(handler, "__call__", None)  # noqa: B004  # of an object whose class has one
+    call = getattr(handler, "__call__", None)  # noqa: B004  # its class may define it
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 

@@ -1,18 +1,22 @@
 """
-What a member does, decided in one place. Pure: facts and the time go in, actions come out.
+Decides what a member does. Pure: facts and the time go in, actions come out.
 
-The caller performs the actions side by side and brings each result back, after as many attempts
-as it takes. A result of an earlier holding of a queue, or of an earlier session, is dropped here.
+The caller performs the actions concurrently and reports each result, after as many attempts as the
+action needs. The core drops a result that belongs to an earlier holding of a queue, or to an
+earlier session.
 
 Rules:
 
-- A member holds a queue from the answer that grants it until what it had in flight is finished and
-  committed. Then it tells the coordinator at once.
-- A new request replaces one that still waits for its answer. Only the answer to the newest counts.
+- A member holds a queue from the answer that grants it until the queue's messages in flight are
+  finished and committed. Then the member tells the coordinator at once.
+- A new request replaces one that still waits for its answer. Only the answer to the newest request
+  counts.
 - A member that stops takes no new queues, and finishes those that it has.
-- When the session is over by the member's own clock, it drops everything before it does anything
-  else: no pull, no handler, no commit. Then it begins a new session, which holds nothing.
-- With `OnOutage.KEEP_READING` it goes on with what it holds instead, until a coordinator answers.
+- When the session is over by the member's own clock, the member drops everything before it does
+  anything else: it pulls, handles and commits nothing more. Then it begins a new session, which
+  holds nothing.
+- With `OnOutage.KEEP_READING`, the member instead continues to read the queues that it holds, until
+  a coordinator answers.
 """
 
 from collections.abc import Callable
@@ -26,27 +30,33 @@ from follower.lease import SessionLease
 from follower.reading import QueueReading, SpanT
 
 PAUSE_SECONDS = 0.5
-"""Between requests while the coordinator refuses or does not answer."""
+"""Time between two requests while the coordinator refuses or does not answer."""
 REPEAT_SECONDS = 5.0
 """
-Between commits of a queue that stands still.
+Time between two commits of a queue whose offset does not change.
 
-A member looks at its clock before it commits, but it may be frozen or cut off between the look and
-the broker. Then its commit comes late, and the broker sets the offset back, under the next holder
-of the queue. So every holder commits again, as often as RocketMQ's own client does, and once more
-when it lets go of the queue.
+A member checks its clock before it commits, but it may be frozen or cut off before its request
+reaches the broker. Then the commit arrives late, when another member already holds the queue, and
+the broker sets the offset back. So every holder repeats its commit, as often as RocketMQ's own
+client does, and once more when it releases the queue.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CommitPace:
-    """How often a queue that stays is committed. What a killed member handled since comes again."""
+    """
+    How often the offset of a queue is committed while the member keeps the queue.
+
+    If the member is killed, messages that it handled after the last commit come again.
+    """
 
     seconds: float = 0.2
     most: int | None = 100
     """
-    How many commits are sent in a second, over all queues. So with more than 20 queues, more time
-    passes between commits. None: all queues are committed together, so their number is no matter.
+    Maximum number of commits in a second, over all queues.
+
+    So with more than 20 queues, more time passes between commits. None: all queues are committed
+    together, so their number does not matter.
     """
 
     def find_seconds(self, queues: int) -> float:
@@ -61,7 +71,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     """One member of one group."""
 
     def __init__(self, make_session: Callable[[], str], pace: CommitPace = EACH_QUEUE) -> None:
-        """Hold nothing yet. `make_session` makes a new random id."""
+        """Hold nothing yet. `make_session` makes the random id of a new session."""
         self._make_session = make_session
         self._pace = pace
         self._begin_session()
@@ -85,34 +95,34 @@ class FollowerCore(Generic[QueueT, SpanT]):
 
     @property
     def session(self) -> str:
-        """The id of the present session."""
+        """The id of the current session."""
         return self._session
 
     @property
     def holds(self) -> frozenset[QueueT]:
-        """The queues that it reads, or may still have in flight."""
+        """The queues that the member reads, or whose messages may still be in flight."""
         return frozenset(self._readings)
 
     @property
     def commit_at(self) -> float:
-        """When what was handled is committed next."""
+        """When the handled messages are committed next."""
         return self._commit_at
 
     @property
     def is_live(self) -> bool:
-        """Whether the session has been answered."""
+        """Whether the coordinator has answered a request of the session."""
         return self._lease.until is not None
 
     def has_session(self, now: float) -> bool:
-        """Whether its session lasts, by its own clock."""
+        """Whether the session is not over yet, by the member's own clock."""
         return not self._lease.is_over(now)
 
     def may_act(self, now: float) -> bool:
-        """Whether it may still read what it holds."""
+        """Whether the member may still read the queues that it holds."""
         return self._keeps_reading or self.has_session(now)
 
     def is_newest(self, asked: Asked[QueueT]) -> bool:
-        """Whether the answer to this request counts."""
+        """Whether this is the newest request, so that its answer counts."""
         return asked is self._asked
 
     def is_leaving(self, queue: QueueT) -> bool:
@@ -121,7 +131,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return reading is not None and reading.is_leaving
 
     def find_next_change(self) -> float | None:
-        """Tell when time alone changes something."""
+        """Find when time alone changes something next; None if it does not."""
         times = [self._ask_at, None if self._keeps_reading else self._lease.until]
         times += [each.leave_by for each in self._readings.values()]
         if any(each.is_dirty for each in self._readings.values()):
@@ -131,7 +141,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return min((each for each in times if each is not None), default=None)
 
     def tick(self, now: float) -> list[Action[QueueT, SpanT]]:
-        """Let time pass."""
+        """Do what is due at this time."""
         found = self._drop_if_over(now)
         for reading in list(self._readings.values()):
             if reading.leave_by is not None and now >= reading.leave_by:
@@ -142,7 +152,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
             is_due = now >= self._repeat_at
             if is_due:
                 self._repeat_at = now + REPEAT_SECONDS
-            # Whoever keeps reading without a session may not be the only one who holds the queue.
+            # A member that keeps reading without a session may not be the queue's only holder.
             is_again = is_due and self.has_session(now)
             for reading in self._readings.values():
                 found += reading.commit(is_again)
@@ -151,14 +161,14 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def hear_answer(
         self, asked: Asked[QueueT], grants: Grants[QueueT], terms: Terms, now: float
     ) -> list[Action[QueueT, SpanT]]:
-        """Follow an answer."""
+        """Follow the grants of an answer."""
         found = self._drop_if_over(now)
-        if asked is not self._asked:  # a newer one replaced it, or it is of an earlier session
+        if asked is not self._asked:  # replaced by a newer request, or of an earlier session
             return found + self._ask_if_due(now)
         self._keeps_reading = terms.on_outage is OnOutage.KEEP_READING
         self._lease.renew(self._sent_at, terms.session)
         self._ask_at = now
-        if not self.has_session(now):  # heard too late: others may have these queues by now
+        if not self.has_session(now):  # the answer is late: other members may hold these queues
             return found + self.tick(now)
         self._revision = grants.revision
         new = frozenset() if self._is_stopping else grants.queues - self._readings.keys()
@@ -173,7 +183,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def hear_refusal(
         self, asked: Asked[QueueT], refusal: Refusal, now: float
     ) -> list[Action[QueueT, SpanT]]:
-        """Do what a refusal asks for."""
+        """Ask again after a refusal, in a new session if the refusal requires one."""
         found = self._drop_if_over(now)
         if asked is not self._asked:
             return found + self._ask_if_due(now)
@@ -200,7 +210,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def note_batch(
         self, queue: QueueT, life: int, batch: SpanT | None, now: float
     ) -> list[Action[QueueT, SpanT]]:
-        """Take what a pull brought; None: nothing yet."""
+        """Take the batch that a pull returned; None if it returned none yet."""
         return self._progress(queue, life, now, lambda reading: reading.take(batch))
 
     def note_handled(
@@ -212,7 +222,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def note_halt(
         self, queue: QueueT, life: int, stop: int, now: float
     ) -> list[Action[QueueT, SpanT]]:
-        """Let a queue stand still: everything below `stop` is finished, and the handler gave up."""
+        """Stop reading a queue: the handler gave up, and everything below `stop` is finished."""
         return self._progress(queue, life, now, lambda reading: reading.halt(stop))
 
     def note_moved_on(self, queue: QueueT, life: int, now: float) -> list[Action[QueueT, SpanT]]:
@@ -234,7 +244,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return self._progress(queue, life, now, lambda reading: reading.note_commit(offset))
 
     def stop(self, drain_seconds: float, now: float) -> list[Action[QueueT, SpanT]]:
-        """Finish what the handler has begun. Once `holds` is empty, the session may be left."""
+        """Finish what the handler has begun. Once `holds` is empty, the session may end."""
         found = self._drop_if_over(now)
         self._is_stopping = True
         for reading in list(self._readings.values()):
@@ -266,7 +276,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def _release_if_clear(
         self, reading: QueueReading[QueueT, SpanT], now: float
     ) -> list[Action[QueueT, SpanT]]:
-        """Let go of a queue that is to leave, once nothing of it is in flight."""
+        """Release a leaving queue, if none of its work is in progress any more."""
         if not (reading.is_leaving and reading.is_clear):
             return []
         self._ask_at = now
@@ -285,7 +295,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return [AskCoordinator(self._asked)]
 
     def _drop_if_over(self, now: float) -> list[Action[QueueT, SpanT]]:
-        """Stop at once when the session is over: another member may begin any time now."""
+        """Drop everything if the session is over: another member may begin at any time."""
         if self.may_act(now):
             return []
         found = self._drop_all()

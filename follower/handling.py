@@ -39,7 +39,7 @@ A handler that keeps positions gets a `Step` too.
 Bury = Callable[[Work, DeadLetter], Awaitable[None]]
 """Stores a message with the dead letters."""
 TellHalt = Callable[[MessageQueue, int, str], None]
-"""Learns which queue stands still now, at which offset, and why."""
+"""Is called when a queue stands still, with the queue, the offset and the reason."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 

@@ -9,11 +9,11 @@ from follower.options import FollowerError
 
 
 def import_handler(place: str) -> Handler:
-    """Import a handler, from the current folder too."""
+    """Import a handler. Modules in the current folder are found too."""
     module_name, colon, name = place.partition(":")
     if not (module_name and colon and name):
         raise FollowerError(f"handler {place!r}: give MODULE:FUNCTION, such as shop.billing:handle")
-    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109  # as sys.path has it
+    if "" not in sys.path and os.getcwd() not in sys.path:  # noqa: PTH109  # sys.path has strings
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
         found = importlib.import_module(module_name)

@@ -20,10 +20,10 @@ class SessionLease:
     """None before the first answer: nothing may be read yet."""
 
     def renew(self, sent_at: float, seconds: float) -> None:
-        """Count from when an answered request was sent. A late answer shortens nothing."""
+        """Extend the session, from when an answered request was sent. Never shorten it."""
         end = sent_at + seconds * (1 - MARGIN)
         self.until = end if self.until is None else max(self.until, end)
 
     def is_over(self, now: float) -> bool:
-        """Whether the member must hold nothing any more."""
+        """Whether the session is over, so that the member must no longer hold any queue."""
         return self.until is not None and now >= self.until

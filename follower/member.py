@@ -105,7 +105,7 @@ class Follower:
 
     def stop(self) -> None:
         """
-        Let running calls of the handler finish, commit, end the session, and let `run` end.
+        Finish the running calls of the handler, commit, end the session, and end `run`.
 
         Call it from the event loop. A second call ends `run` without waiting.
         """

@@ -68,7 +68,7 @@ def cut(
     source: Batch | None = None,
 ) -> deque[Piece]:
     """
-    Cut the messages that a pull brought for the offsets from `first` up to, but without, `stop`.
+    Cut the messages that a pull returned for the offsets from `first` to `stop`, exclusive.
 
     Together the pieces cover all these offsets. No piece has more than `most` messages.
     """

@@ -1,10 +1,10 @@
 """
-Positions that a handler keeps with its own data, in the same transaction: exactly once.
+Positions that a handler stores with its results, in one transaction: exactly-once handling.
 
 A handler keeps positions if it has a method `read_position`. The follower reads each newly granted
 queue from the position that this method returns, and calls the handler with a second argument, the
-`Step`. The handler stores its results and moves the position from `begin` to `end`, both or
-neither.
+`Step`. The handler stores its results and moves the position from `begin` to `end`. It must do both
+or neither.
 
 `keep_positions` makes such a handler from a function that writes to a database.
 
@@ -167,8 +167,9 @@ class TransactionalHandler:
                 # The database may have restarted: then no older connection works any more.
                 self._failures += 1
             self._mine.connection = None
-            with contextlib.suppress(Exception):  # it may be broken
-                connection.rollback()  # in SQLite, `close` does not end it while a cursor exists
+            with contextlib.suppress(Exception):  # the connection may be broken
+                # In SQLite, `close` does not end the transaction while a cursor exists.
+                connection.rollback()
             with contextlib.suppress(Exception):
                 connection.close()
             raise
@@ -208,7 +209,7 @@ class PositionTable:
             found = self.read(step.group, step.queue)
             if found is not None:
                 raise MovedOnError(f"{step.queue} already has the position {found}")
-            # If another process inserts it at this moment, the primary key refuses one of both.
+            # If another process inserts a position now too, the primary key refuses one of them.
             self._execute(_INSERT, step.group, *step.queue, step.end)
             return
         self._execute(_MOVE, step.end, step.group, *step.queue, step.begin)
@@ -221,7 +222,7 @@ class PositionTable:
 
 
 def _find_mark(connection: DatabaseConnection) -> str:
-    """Find how the connection's library marks values in statements."""
+    """Find the placeholder for values in statements that the connection's library uses."""
     library = sys.modules[type(connection).__module__.partition(".")[0]]
     style = getattr(library, "paramstyle", None)
     if style not in _MARKS:

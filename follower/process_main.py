@@ -1,8 +1,8 @@
 """
 Runs the user's handler in a process of its own, for a follower.
 
-The process receives calls over a socket, one at a time, and answers what the handler raised. It
-ends when its follower ends, also if the follower is killed.
+The process receives calls over a socket, one at a time. It answers each call with the error that
+the handler raised, if any. The process ends when its follower ends, even if the follower is killed.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """
-Calls the user's handler in processes, for handlers that compute.
+Calls the user's handler in separate processes, for CPU-bound handlers.
 
 A process has one call at a time. If a process dies, its call has failed, and the process is
 replaced before the next call. When the holding of a queue is over, a process that is still busy
@@ -24,7 +24,7 @@ END_SECONDS = 1.0
 
 
 class HandlerProcessError(Exception):
-    """What a handler has raised in a process, or how the process ended."""
+    """The handler raised an error in its process, or the process ended."""
 
 
 class HandlerProcess:
@@ -36,12 +36,12 @@ class HandlerProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._ended: asyncio.Task[int] | None = None
         self._endings: set[asyncio.Task[int]] = set()
-        """Tasks that wait for the ends of processes, also of earlier ones."""
+        """Tasks that wait for the current and earlier processes to end."""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
     async def call(self, arguments: Sequence[Any]) -> Outcome:
-        """Make a call, and return what it raised. If it is cancelled, the process is killed."""
+        """Make a call, and return what it raised. If the call is cancelled, kill the process."""
         try:
             if self._ended is None or self._ended.done():
                 await self._start()
@@ -139,7 +139,7 @@ class InProcesses:
 
     async def _call(self, work: Work, arguments: Sequence[Any]) -> Outcome:
         if self._free is None:
-            self._free = asyncio.LifoQueue()  # the one that was used last is warm
+            self._free = asyncio.LifoQueue()  # the process that was used last is warm
             for each in self._processes:
                 self._free.put_nowait(each)
         process = await self._free.get()

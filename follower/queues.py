@@ -1,4 +1,4 @@
-"""Converts queues between the form in requests and answers and the form in the client."""
+"""Converts queues between `QueueIds`, as in requests and answers, and the client's form."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from mq_client.values import MessageQueue
 
 
 def read_queues(runs: Iterable[QueueIds]) -> frozenset[MessageQueue]:
-    """Read queues that were written as "0-3,8" by topic and broker."""
+    """Read queues from ids such as "0-3,8", which each belong to a topic and a broker."""
     return frozenset(map(MessageQueue._make, read_ids(runs)))
 
 

@@ -68,7 +68,7 @@ class QueueReading(Generic[QueueT, SpanT]):
         return self.advance()
 
     def take(self, batch: SpanT | None) -> list[Action[QueueT, SpanT]]:
-        """Take what a pull brought; None if it brought nothing."""
+        """Take the batch that a pull returned; None if it returned none."""
         self.is_pulling = False
         if batch is not None and not self.is_leaving and not self.is_halted:
             self.pulled_to = batch.stop
@@ -103,8 +103,8 @@ class QueueReading(Generic[QueueT, SpanT]):
         """
         Commit the offset up to which messages are handled.
 
-        Do nothing while a commit is in progress, nor if the offset is stored already, unless
-        `is_again`.
+        Do nothing while a commit is in progress. If the offset is stored already, do nothing unless
+        `is_again` is set.
         """
         is_wanted = self.is_dirty or is_again
         if self.is_committing or not is_wanted or self.handled_to is None:

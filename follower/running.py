@@ -46,7 +46,7 @@ FIRST_SECONDS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 """Pauses between attempts at brokers."""
 MOST_REFUSED_PAUSE = 5.0
-"""Longest pause after a request that is refused until a user changes something."""
+"""Longest pause after a refusal that lasts until a user changes something."""
 _BY_NAME = {each.value: each for each in Refusal}
 _PASSES = frozenset(("NotLeading", Refusal.STALE.value, Refusal.SESSION_OVER.value))
 
@@ -107,7 +107,7 @@ class Running:
         self._refusals = 0
         self._trouble = "no coordinator has answered yet"
         self._session = ""
-        """The session that has been answered, for the log."""
+        """The id of the session, once the coordinator has answered; empty before. For the log."""
         self._session_since = 0.0
         self._shown: frozenset[MessageQueue] = frozenset()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -116,7 +116,7 @@ class Running:
 
     @property
     def session(self) -> str:
-        """The id of the present session."""
+        """The id of the current session."""
         return self._core.session
 
     @property
@@ -145,7 +145,7 @@ class Running:
         self._turn(self._core.tick)
 
     def _turn(self, take: Callable[[float], list[Action]]) -> None:
-        """Take a step that is about the member as a whole."""
+        """Take a step that concerns the whole member."""
         self._step(take)
         self._look()
 
@@ -418,7 +418,7 @@ class Running:
         """Give up the work in progress, and end the session at the coordinator."""
         if self._timer is not None:
             self._timer.cancel()
-        if not self._over.done():  # it was cancelled
+        if not self._over.done():  # `run` was cancelled
             self._over.cancel()
         for work in self._works.values():
             work.end()

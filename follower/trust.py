@@ -1,7 +1,7 @@
 """
 The certificate authorities that a follower trusts for the coordinator's certificate.
 
-Their file is read again for each request, like the token, because whoever provides it renews it.
+The follower reads their file again for each request, like the token: its provider renews it.
 """
 
 import ssl
@@ -24,7 +24,7 @@ class TrustFile:
         try:
             text = self._file.read_text("ascii")
             if text != self._text:
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # no others are trusted
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it trusts no other authorities
                 context.load_verify_locations(cadata=text)
                 self._context, self._text = context, text
         except (OSError, ValueError) as error:  # an ssl.SSLError is an OSError

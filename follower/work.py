@@ -54,7 +54,7 @@ class Work:
         return Step(self.group, self.queue, self.stored, stop)
 
     def start(self, step: Coroutine[Any, Any, None]) -> None:
-        """Run a step until it ends or the holding does."""
+        """Run a step until it ends, or the holding ends."""
         task = asyncio.create_task(step)
         self._tasks.add(task)
         task.add_done_callback(self._note_end)

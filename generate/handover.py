@@ -10,7 +10,7 @@ PAGE = Path("README.md")
 RESULTS = Path("benchmarks", "RESULTS-handover.md")
 SIDES = {
     "Spark job": "a Spark job with Evenkeel",
-    "Spark flow": "the same as a flow",
+    "Spark flow": "the same job as a flow",
     "Python follower": "Evenkeel's Python follower",
     "Java follower": "RocketMQ's consumers with Evenkeel",
     "DefaultMQPushConsumer": "RocketMQ's consumers alone",

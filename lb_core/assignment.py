@@ -33,8 +33,8 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
     """
     A mapping from each consumer of the group to its queues, as ranges.
 
-    `holdings` has the same queues as runs of numbers, and `loads` the load of each consumer. Do not
-    change them.
+    `holdings` contains the same queues, as runs of queue numbers. `loads` contains the number of
+    queues of each consumer. Do not change either of them.
     """
 
     inventory: Inventory
@@ -42,7 +42,7 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
     loads: Mapping[str, int]
 
     def __getitem__(self, consumer: str) -> tuple[QueueRange, ...]:
-        """The queues of one consumer; empty for an idle consumer."""
+        """Return the queues of one consumer; an empty tuple for an idle consumer."""
         return self.inventory.list_ranges(self.holdings[consumer])
 
     def __iter__(self) -> Iterator[str]:
@@ -50,11 +50,11 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
         return iter(sort_texts(self.holdings))
 
     def __len__(self) -> int:
-        """How many consumers there are."""
+        """Return the number of consumers."""
         return len(self.holdings)
 
     def find_owner(self, queue: Queue) -> str | None:
-        """Find the owner of a queue, or None."""
+        """Find the owner of a queue. Return None if the queue has no owner."""
         number = self.inventory.find(queue)
         for consumer, runs in self.holdings.items():
             if any(number in run for run in runs):

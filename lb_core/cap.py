@@ -2,8 +2,9 @@
 Defer moves beyond `maxMoves`, so that a plan is carried out in rounds.
 
 Forced moves do not count. Of the other moves, those that empty draining consumers are made first.
-Then the most loaded consumer gives a queue to the least loaded consumer that takes from it, and so
-on. A deferred queue stays with its owner until the next round, which has a limit of its own.
+The rest are made queue by queue: each time, the most loaded giver gives a queue to the least loaded
+consumer that takes queues from this giver. A deferred queue stays with its owner until the next
+round, which has a limit of its own.
 
 Why this is correct: only moves that can wait are deferred, so the old owner may still own the
 queue. Any subset of the moves can be made, because each queue then has one owner, the old or the
@@ -61,8 +62,9 @@ def _pick(
         may_wait, _, first = givers[0]
         source = chosen[first].source
         takers = moves_of[source]
-        # A taker's level in the heap may be out of date. Levels only grow, so an old entry is never
-        # too high. If the first entry is up to date, no other taker can be lower.
+        # A taker's level in the heap may be out of date. Levels of takers grow, so an old entry is
+        # not too high: if the first entry is up to date, no other taker is lower. Only a taker that
+        # also gives queues can fall; then it takes its turn later than it could.
         while (now := (level(chosen[takers[0][1]].target), takers[0][1])) > takers[0]:
             heapreplace(takers, now)
         place = takers[0][1]

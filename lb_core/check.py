@@ -1,11 +1,12 @@
 """
 Refuse an invalid result of any strategy.
 
-The check compares two sums. A run of numbers counts as +1 at its start and -1 at its stop, so the
-sum over several runs tells how many of them contain a number. For every number, the queues that
-consumers got plus the queues left without an owner must have the same sum as the queues that
-consumers lost plus the queues that were free. Then no queue is owned twice, lost or invented. Only
-changed holdings are summed, so a plan with few moves is checked fast.
+The check compares two sums. Each run of queue numbers adds +1 at its start and -1 at its stop, so
+the sum up to a number tells how many runs contain this number. The first sum is over the queues
+that consumers got and the queues left without an owner. The second sum is over the queues that
+consumers lost and the queues that were free. If both sums are the same at every number, no queue is
+owned twice, lost or invented. Only changed holdings are summed, so a plan with few moves is checked
+fast.
 """
 
 from collections import Counter
@@ -27,8 +28,8 @@ def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs
     """
     Raise an error unless the outcome contains each queue of `before` and of `free` exactly once.
 
-    `before` must be valid: it was checked when it was made. To check that no queue is missing,
-    owned and unowned queues are counted: the sum must be the number of all queues.
+    `before` must be valid; it was checked when it was made. To check that no queue is missing, the
+    function counts owned and unowned queues: together they must be as many as all queues.
     """
     after, unowned = outcome.holdings, outcome.unowned
     plus: list[range] = [*unowned]
@@ -78,7 +79,11 @@ def refuse_strangers(
 
 
 def _compare(old: Runs, new: Runs) -> tuple[set[range], set[range]]:
-    """Return where two lists of runs differ: usually in one place, so equal ends are cut off."""
+    """
+    Return the runs that are only in `old`, and the runs that are only in `new`.
+
+    The lists usually differ in one place, so equal beginnings and ends are cut off first.
+    """
     head = _count_agreeing(old, new)
     old, new = old[head:], new[head:]
     tail = _count_agreeing(old[::-1], new[::-1])

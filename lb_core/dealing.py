@@ -1,8 +1,8 @@
 """
 Decide which queues move: take queues from consumers with too many, and deal them to the others.
 
-How many queues each consumer gives or gets is decided elsewhere. This module has two further aims,
-for which it never moves an extra queue:
+The caller decides how many queues each consumer gives or gets. This module has two further aims,
+but never moves an extra queue for them:
 
 - Every consumer holds a similar share of every topic, so that a busy topic is spread over all
   consumers.
@@ -62,9 +62,9 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
     Split what a consumer holds into what it keeps and the `count` queues it gives away.
 
     The queues given away come from the topics of which the consumer holds the most queues. Of two
-    such topics, the one with fewer queues in the pool comes first. So if many consumers give queues
-    to a new consumer, it gets queues of every topic. `pooled`, the number of queues of each topic
-    in the pool, is updated.
+    such topics, the one with fewer queues in the pool (the queues to deal) comes first. So if many
+    consumers give queues to a new consumer, it gets queues of every topic. `pooled` counts the
+    queues of each topic in the pool; this function updates it.
     """
     sizes: dict[int, int] = {}
     for run in held:
@@ -78,11 +78,11 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
 
 
 def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int, int]:
-    """Return how many queues to take from each topic, so that the largest rest is minimal."""
+    """Return how many queues to take from each topic, so that the largest one left is minimal."""
     # Proof: every topic above a limit, the water line, is cut down to it. Of all lines that take at
-    # least `count` queues, the highest is used, so the largest rest cannot be smaller. If that
-    # takes too many queues, the topics with the most queues in the pool get one queue back each. So
-    # no topic is more than one queue above the line.
+    # least `count` queues, the highest is used, so the largest topic left cannot be smaller. If
+    # this line takes too many queues, the topics with the most queues in the pool get one queue
+    # back each. So no topic is more than one queue above the line.
     if count == 1:
         return {max(sizes, key=lambda topic: (sizes[topic], -pooled[topic], -topic)): 1}
     height, rest = _find_waterline(list(sizes.values()), count)

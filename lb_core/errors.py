@@ -72,7 +72,7 @@ class StrategyFailedError(AllocationError):
 
 
 class IllegalArgumentException(AllocationError):  # noqa: N818 - RocketMQ's name, part of the contract
-    """Raised when RocketMQ's class raises it, with its message."""
+    """RocketMQ's class raises this exception in the same case, with the same message."""
 
 
 class NullPointerException(AllocationError):  # noqa: N818 - RocketMQ's name, part of the contract

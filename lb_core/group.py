@@ -32,7 +32,7 @@ class Group:
 
 
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
-    """Apply the rules of eligibility. A repeated id is refused."""
+    """Divide the members by the rules of eligibility. A repeated id is refused."""
     members = list(members)
     strangers = set(map(type, members)) - {Member}
     if strangers:

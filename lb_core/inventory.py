@@ -3,8 +3,8 @@ Number every queue of a group, so that plans are computed on runs of numbers.
 
 A *source* is one topic on one broker (in one zone). Sources are sorted in RocketMQ's order. The
 numbers of source i start at `i * SPAN`, and a queue's number is this start plus the queue's id. So
-numbers are in the order of queues (on one broker zone by zone), and consecutive numbers are
-consecutive ids. New queues of a topic do not change the number of any other queue. Runs are plain
+numbers sort as queues do (on one broker, zone by zone), and consecutive numbers are consecutive
+ids. New queues of a topic do not change the number of any other queue. Runs are plain
 `range` objects: they are small and fast, and the garbage collector ignores them.
 """
 
@@ -20,7 +20,9 @@ from lb_core.model import Queue, QueueRange, order_text, quote, shorten
 
 SPAN = 0x1_9E37_79B1
 """
-The distance of two sources. It is larger than the largest id, so their runs never touch.
+The distance between the starts of two neighbouring sources.
+
+It is larger than the largest id, so runs of two sources never touch.
 
 It is not a round number: with 2^32, the same id of every topic would have the same low bits. Sets
 and dictionaries of numbers would then have many collisions (measured: four times slower).
@@ -103,7 +105,7 @@ class Inventory:
         return runs[0].start if runs else None
 
     def clip(self, topic: str, broker: str, start: int, stop: int) -> list[range]:
-        """Return the ids `start` to `stop - 1` that exist, in any zone."""
+        """Return the numbers of existing queues with ids `start` to `stop - 1`, in any zone."""
         runs, numbers = self._ids_by_name.get((topic, broker), NO_IDS)
         found = []
         for place, part in locate_overlaps(range(start, stop), runs):

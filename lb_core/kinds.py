@@ -61,7 +61,7 @@ def allocate(
     free: Runs,
     disputed: Disputed,
 ) -> None:
-    """Deal `free` and `disputed` queues and move others, as the best counts by kind require."""
+    """Find the best counts by kind. Deal `free` and `disputed` queues and move others to match."""
     sorter = Sorter(queues, find_home_zones(queues, group, policy))
     if len(sorter.zones) * len(group.eligible) > MOST_CELLS:
         raise errors.BadRequestError(

@@ -1,7 +1,7 @@
 """
 Refuse fields of a request whose names are similar to known ones.
 
-A missing field has a default, so a misspelt field would silently change the plan. Fields whose
+Most fields have a default, so a misspelt field would silently change the plan. Fields whose
 names resemble no known name are the caller's own notes, and are ignored.
 """
 
@@ -16,7 +16,7 @@ from lb_core.model import shorten
 FIELDS = ("strategy", "queues", "consumers", "previous", "config", "caller", "popShareQueueNum")
 INNER = "inner"
 """
-The name of a field of requests for message-granular mode, and of a setting of MACHINE_ROOM_NEARBY.
+The name of a request's field in message-granular mode, and of a setting of MACHINE_ROOM_NEARBY.
 """
 PINNED = "pinned"
 SETTINGS = {each.name: each.settings for each in strategies.list_built_in()}
@@ -55,7 +55,7 @@ def _check(
     meant: Mapping[str, str],
     where: str = "",
 ) -> None:
-    """Compare unknown fields with known ones. `meant` maps a known field's path to its name."""
+    """Refuse unknown fields that resemble known ones. `meant` maps a known path to its name."""
     unknown = sorted(name for name in fields.keys() - known if len(name) <= LONGEST_NAME)
     for name in unknown[:MOST_NAMES]:
         if (nearest := _find_nearest(name, tuple(sorted(meant.items())))) is not None:

@@ -58,7 +58,7 @@ class QueueRange:
             )
 
     def __len__(self) -> int:
-        """The number of queues."""
+        """Return the number of queues."""
         return self.stop - self.start
 
     def __iter__(self) -> Iterator[Queue]:
@@ -184,7 +184,7 @@ def quote(value: object, limit: int = 80) -> str:
 
 
 def is_amount(value: object) -> bool:
-    """Whether this is a number from 0 to `LARGEST_AMOUNT`; NaN, True and False are not."""
+    """Return whether this is a number from 0 to `LARGEST_AMOUNT`. NaN, True and False are not."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)

@@ -74,7 +74,7 @@ class Judge:
         return [Move(self.inventory, tuple(runs), *change) for change, runs in gathered.items()]
 
     def _list_changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
-        """List the real changes. If one of a queue's claimants got it, the queue has not moved."""
+        """Yield each change of owner. A queue that one of its claimants got has not moved."""
         received: list[tuple[str | None, Runs]] = [*outcome.received, (None, outcome.unowned)]
         for run, giver, target in _pair_up(outcome.given, received):
             if not isinstance(giver, tuple):

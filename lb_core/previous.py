@@ -31,7 +31,7 @@ class Previous:
 
 
 def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
-    """Convert a plan's holdings to a new inventory. If no queue changed, this only copies them."""
+    """Convert a plan's holdings to a new inventory. If no queue changed, only copy the holdings."""
     holdings, loads, known = old.holdings, old.loads, old.inventory
     if known.sources != new.sources or (known.runs != new.runs and new.splits_brokers):
         ranges = {consumer: known.list_ranges(runs) for consumer, runs in holdings.items()}
@@ -45,7 +45,7 @@ def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
 
 
 def read(given: Given, inventory: Inventory) -> Previous:
-    """Check the caller's owners: drop unknown queues, and separate queues with several owners."""
+    """Read the caller's owners: drop unknown queues, and set apart queues with several owners."""
     holdings = {
         consumer: _join([run for queues in given[consumer] for run in _find(queues, inventory)])
         for consumer in sort_texts(given)

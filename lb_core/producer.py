@@ -46,7 +46,7 @@ PAUSES = (
     (100, 0),
     (50, 0),
 )
-"""A latency, and how long a broker with at least this latency is avoided, in milliseconds."""
+"""Pairs in milliseconds: a latency, and how long a broker at or above it is avoided."""
 FAILED_COUNTS_AS_MS = 10_000
 
 
@@ -77,12 +77,12 @@ class ProducerState:
     brokers: Mapping[str, Health] = field(default_factory=dict)
 
     def is_available(self, broker: str, now_ms: float) -> bool:
-        """Whether the broker's pause is over. An unknown broker has no pause."""
+        """Return whether the broker's pause is over. An unknown broker has no pause."""
         health = self.brokers.get(broker)
         return health is None or health.available_at_ms is None or now_ms >= health.available_at_ms
 
     def is_reachable(self, broker: str) -> bool:
-        """False if the broker answered the last send with an error; otherwise True."""
+        """Return False if the broker answered the last send with an error, otherwise True."""
         health = self.brokers.get(broker)
         return health is None or health.is_reachable
 
@@ -153,7 +153,7 @@ def note(
     latency_ms: float,
     now_ms: float,
 ) -> ProducerState:
-    """Return the next state, after a send to a broker with this outcome."""
+    """Return the next state, after a send to this broker had this outcome."""
     if not is_amount(latency_ms) or not is_amount(now_ms):
         raise errors.BadRequestError(
             f"broker {shorten(broker)}: the latency ({shorten(latency_ms)} ms) or the time "

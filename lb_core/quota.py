@@ -75,9 +75,9 @@ def level_by_zone(
     stands out.
     """
     # Proof for equal capacities: a zone above the common level takes no queues of other zones, and
-    # its own queues cannot leave. Pouring it alone lowers the level of the other consumers, so the
-    # zone stays above that level. For unequal capacities there is no proof; tests compare the
-    # result with brute force.
+    # its own queues cannot leave. If its queues are poured into its own glasses alone, the level of
+    # the other consumers falls, so the zone stays above that level. For unequal capacities there is
+    # no proof; tests compare the result with brute force.
     quota = Quota([0] * len(capacities))
     together = set(range(len(capacities)))
     zones = [(list(consumers), count) for consumers, count in bound]
@@ -124,7 +124,8 @@ def _hand_out_rest(
     Give the last queues, which all have the same height, to the widest glasses that they fit.
 
     A glass without such a queue stays 1 / width below that height. Narrow glasses stay the furthest
-    below. So if they are the ones without, the levels below the highest are as low as possible.
+    below. So if the narrow glasses get no such queue, the levels below the highest are as low as
+    possible.
     """
     quota = Quota(base)
     for width in sorted({widths[place] for place in fitting}, reverse=True):

@@ -2,9 +2,10 @@
 Decide how many queues of each kind each consumer gets, if there are several kinds.
 
 Queues are of one kind if they have the same zone and the same claimants, because counting cannot
-tell such queues apart. The total number of queues of each consumer (its quota) is given. The best
-counts put as many queues as possible into their owner's zone. Among counts that are equally good in
-this, the best leave the most queues with their owner. Two steps find the best counts:
+tell such queues apart. The total number of queues of each consumer (its quota) is given. With the
+best counts, as many queues as possible have an owner in their own zone. Among counts that are
+equally good in this, the best leave the most queues with their old owner. Two steps find the best
+counts:
 
 1. A greedy start gives consumers queues of their own zone, then queues that they already have, then
   any queues.
@@ -62,7 +63,7 @@ Edges = dict[tuple[int, int], list[RingEdge]]
 
 @dataclass(slots=True)
 class Table:
-    """How many of each kind each consumer has. The last kinds are voids, one per open choice."""
+    """How many queues of each kind each consumer has. The last kinds are voids, one per choice."""
 
     kinds: list[QueueKind]
     held: list[list[int]]
@@ -80,7 +81,7 @@ class Table:
     # what its edge states, and more expensive steps come after all cheaper ones.
 
     def price_giving(self, consumer: int, kind: int) -> tuple[int, int]:
-        """Return the cost of giving away a queue of this kind, and how many have this cost."""
+        """Return the cost of giving away such a queue, and how many queues have this cost."""
         has = self.has[consumer][kind]
         if kind >= len(self.kinds):
             return 0, has
@@ -110,8 +111,8 @@ def settle(kinds: list[QueueKind], held: list[list[int]], quota: Quota) -> list[
     """Return for each consumer how many queues of each kind it gets."""
     table = Table(kinds, held)
     _start(table, quota)
-    # A ring keeps the totals of each consumer and of each kind, so the table stays legal. Each turn
-    # lowers the total cost, an integer with a lower bound, so the loop ends.
+    # Turning a ring changes no total of a consumer or of a kind, so the table stays legal. Each
+    # turn lowers the total cost, an integer with a lower bound, so the loop ends.
     while ring := _find_ring(edges := _list_cheapest_edges(table), table.width + 1):
         _turn_rings(table, ring, edges)
     return [row[: len(kinds)] for row in table.has]
@@ -162,7 +163,7 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
     """
     Pick `count` consumers that get one queue more.
 
-    First, pick in each zone as many consumers as the zone's own queues need beyond the bases there.
+    First, pick in each zone as many consumers as its own queues need beyond its consumers' bases.
     If queues must stay in their zone, a legal table needs that many. Then pick the consumers that
     hold the most queues beyond their base.
     """

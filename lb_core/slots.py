@@ -30,8 +30,8 @@ class Slot:
     """
     A lasting place for one executor.
 
-    `empty_for_seconds` grows while no executor fills it, and is 0 otherwise. A draining slot gives
-    away its queues and is then released.
+    `empty_for_seconds` grows while no executor fills the slot, and is 0 otherwise. A draining slot
+    gives away its queues and is then released.
     """
 
     number: int
@@ -92,7 +92,7 @@ class Slots:
         object.__setattr__(self, "slots", tuple(ordered))
 
     def get_id(self, slot: Slot) -> str:
-        """The slot's id, as used in statuses, metrics and the list of pinned consumers."""
+        """Return the slot's id, as used in statuses, metrics and the list of pinned consumers."""
         return f"{self.group}-{slot.number}"
 
 
@@ -122,15 +122,15 @@ def step(
 
     1. A slot whose executor is no longer warm becomes empty. `elapsed_seconds` are added to the
       time of slots that were already empty.
-    2. `wanted` slots stay. If there are too many, the surplus starts to drain: first the slots
-      whose ids `leave_first` lists, in its order, then empty slots, then the highest numbers. A
-      draining slot keeps draining, even if a later `leave_first` does not list it. If there are
-      too few, draining slots become normal again, in the reverse order, and then slots with the
-      lowest unused numbers are added.
+    2. The job keeps `wanted` slots. If it has more, the surplus starts to drain: first the slots
+      whose ids `leave_first` lists, in the order of that list, then empty slots, then the highest
+      numbers. A draining slot keeps draining, even if a later `leave_first` does not list it. If
+      the job has fewer, draining slots become normal again, in the reverse order, and then slots
+      with the lowest unused numbers are added.
     3. A slot is released, and its number becomes unused, if it was draining before this step, is
       not wanted again, and `drained` contains its id. `drained` may contain other ids too, because
-      the caller's knowledge may be old. The caller must leave the executors of released slots out
-      of `warm_executors` from then on; otherwise, they fill the next open slots.
+      the caller may have old information. The caller must leave the executors of released slots
+      out of `warm_executors` from then on; otherwise, they fill the next open slots.
     4. Warm executors without a slot fill the open slots, the lowest first. Ids that are numbers, as
        Spark's are, are sorted by value and come before all others. No executor fills a draining
        slot.
@@ -166,14 +166,15 @@ def make_members(
 
     `zones` maps executors to zones; an empty slot has no zone. An empty slot counts as lost since
     it became empty, so it keeps its queues for the policy's grace. `coming` is the number of
-    executors that are starting. They will fill the lowest empty slots, whose grace therefore does
-    not run out.
+    executors that are starting. They will fill the lowest empty slots, so the grace of these slots
+    does not run out.
 
     A slot that was never filled gets its first queues only when an executor fills it. The slots in
     `entitled` (None: all slots) are the exception: during the grace, they count as present even
     before they are filled. So a job's first plan is for all of its slots, and no queue moves while
-    executors start one by one. While no slot is filled, no other slot could take the queues. So
-    then all slots that are entitled or were filled before count as present, also after the grace.
+    executors start one by one. While no slot is filled, no filled slot could take the queues. So
+    during that time, all slots that are entitled or were filled before count as present, even after
+    the grace.
     """
     empty = [slot.number for slot in slots.slots if slot.is_open]
     expected = set(empty[:coming])
@@ -275,7 +276,7 @@ def _read_warm(executors: Iterable[str]) -> list[str]:
 
 
 def _order_executors(name: str) -> tuple[bool, int, str, bytes]:
-    # int() refuses numbers with thousands of digits.
+    # int() is not used, because it refuses numbers with thousands of digits.
     digits = name.lstrip("0") if name.isascii() and name.isdigit() else None
     return digits is None, len(digits or ""), digits or "", order_text(name)
 

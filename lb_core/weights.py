@@ -12,8 +12,9 @@ are compared:
 - *repaired*: every consumer keeps the queues that it may own, but consumers above the highest load
   of the fresh split give queues away. These queues and the free ones are dealt.
 
-The kept split is used unless the fresh one lowers the highest load by at least `minGain`. Then the
-repaired split is used, or the fresh one if the highest load of the repaired split is higher.
+The kept split is used unless the fresh one lowers the highest load by at least `minGain`. If it
+does, the repaired split is used, or the fresh split if the repaired one has the higher highest
+load.
 """
 
 from bisect import bisect_left
@@ -29,8 +30,8 @@ from lb_core.scale import Scale
 
 MOST_STEPS = 4_000_000
 """
-Maximum number of queues times sets of equal consumers, which have the same capacity and zone. Real
-groups have few capacities and zones.
+Maximum of the number of queues times the number of sets of equal consumers. Equal consumers have
+the same capacity and zone. Real groups have few capacities and zones.
 """
 
 
@@ -81,7 +82,7 @@ class Weigher:
         return max(load / capacity for load, capacity in levels)
 
     def may_own(self, place: int, number: int) -> bool:
-        """Whether a consumer may own this queue."""
+        """Return whether a consumer may own this queue."""
         zone = self.bound_to[number // SPAN]
         return zone is None or self.zones[place] == zone
 

@@ -1,8 +1,8 @@
 """
 Read the messages of a pull's answer as values, one object per message.
 
-`columns.read` does the same for many messages at once. For any bytes, the result is messages or a
-`ProtocolError`.
+`columns.read` does the same for many messages at once. Whatever the bytes are, the result is
+messages or a `ProtocolError`.
 """
 
 import struct
@@ -17,8 +17,8 @@ from mq_client.messages import StoredMessage, Unreadable
 
 EXPANDED_MAX = 256 * 1024 * 1024
 """
-Limit of one expanded answer: 16 times the largest answer. Expanded bodies count and, for each
-message of an inner batch, the fields that are copied from the outer message.
+Limit of one expanded answer: 16 times the largest answer. The limit counts expanded bodies and, for
+each message of an inner batch, the fields that are copied from the outer message.
 """
 OFFSET_MAX = (1 << 63) - 1
 _SPECIAL = compression.COMPRESSED | wire.WRAPPED
@@ -31,7 +31,7 @@ _RESTS = {
     wire.STORE_V6: Struct(">8sq20siqi"),
     wire.BORN_V6 | wire.STORE_V6: Struct(">20sq20siqi"),
 }
-"""The layout of the fields between head and body, by which of the hosts are IPv6."""
+"""The layout of the fields between head and body. The key tells which hosts are IPv6."""
 
 
 def decode(
@@ -48,7 +48,7 @@ def decode(
     offset, so the first messages may have lower offsets. Raises `ProtocolError` if the bytes are
     not a message, and `CorruptMessageError` if the checksum is wrong or the body does not expand.
     """
-    whole = bytes(data)  # small parts of bytes are cut in half the time that other buffers need
+    whole = bytes(data)  # slicing bytes takes half as long as slicing other buffers
     room = expanded_max
     for start, end in pairwise([*wire.find_starts(whole), len(whole)]):
         stored = _read_stored(whole, start, end, broker, check_crc)
@@ -80,7 +80,7 @@ def drop_unreadable(
     expanded_max: int = EXPANDED_MAX,
 ) -> bytes:
     """
-    Remove the messages that cannot be read, and add them to a list.
+    Return the data without the messages that cannot be read, and add those to `unreadable`.
 
     Messages before `first`, from `stop` on, or with an unwanted tag are not added to the list. The
     tags in a broken batch are unknown, so the batch is added whatever tags are wanted.
@@ -133,7 +133,7 @@ def _read_stored(
 
 
 def _parse(data: bytes, start: int, end: int, broker: str) -> tuple[StoredMessage, int]:
-    """Read the message between two places. The places inside it count from the start of `data`."""
+    """Read the message between `start` and `end`, which count from the beginning of `data`."""
     _, magic, crc, queue_id, flag, offset, place, sys_flag, born_ms = wire.HEAD.unpack_from(
         data, start
     )
@@ -150,7 +150,7 @@ def _parse(data: bytes, start: int, end: int, broker: str) -> tuple[StoredMessag
     # reads succeed, but at a wrong position.
     if body_length < 0 or topic_length < 0 or texts_length < 0 or texts + texts_length > end:
         raise struct.error(f"lengths {body_length}, {topic_length}, {texts_length} do not fit")
-    # Names for the arguments would take a fifth of the time that a message costs.
+    # Keyword arguments would take a fifth of the time that a message costs.
     message = StoredMessage(
         data[topic : topic + topic_length].decode("utf-8", "replace"),
         broker,

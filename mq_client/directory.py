@@ -1,7 +1,7 @@
 """
 A client's memory between calls: which name server answers, and the routes of topics.
 
-A new directory can always replace it, because all of it can be requested again.
+A new directory can always replace an old one, because a client can request all of it again.
 """
 
 import re

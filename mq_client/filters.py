@@ -1,5 +1,5 @@
 """
-Filters select the messages of a topic that a consumer reads, by tags or by an SQL92 condition.
+A filter selects which messages of a topic a consumer reads, by tags or by an SQL92 condition.
 
 The broker compares only hashes of tags, so it may return messages with another tag. `matches`
 compares the tags themselves. SQL92 needs `enablePropertyFilter=true` on the broker.
@@ -34,7 +34,7 @@ class Filter:
         return self.kind == SQL
 
     def matches(self, tag: str | None) -> bool:
-        """Whether the filter accepts a message with this tag. SQL92 conditions accept any tag."""
+        """Return whether the filter accepts this tag. SQL92 conditions accept any tag."""
         return not self.names or tag in self.names
 
     def to_subscription(self, topic: str, version: int = 0) -> dict[str, Any]:

@@ -24,7 +24,10 @@ class Message:
 
     topic: str
     body: bytes
-    """Buffers other than bytes are copied, because they may change. Only batches allow b""."""
+    """
+    Buffers other than bytes are copied, because they may change. Only in a batch may the body be
+    empty.
+    """
     tags: str | None = None
     """The one tag that filters compare. RocketMQ's name for it is a plural."""
     keys: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ _VALUE_END = properties.VALUE_END.encode()
 
 
 class Properties:
-    """The properties of each row, by `properties.parse`."""
+    """The properties of each row, as `properties.parse` would read them."""
 
     def __init__(self, raw: pa.Array) -> None:
         """Read a column of raw properties, which are binaries or views."""
@@ -55,7 +55,10 @@ class _Cut:
     data: Bytes
     segments: pa.StringArray
     names: Places
-    """The position and length of each name in `data`, and the segments of name and value."""
+    """
+    This field and the next three describe each property: the position and the length of its name in
+    `data`, the segment of its name, and the segment of its value.
+    """
     lengths: Places
     name_segments: Places
     value_segments: Places

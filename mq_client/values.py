@@ -229,7 +229,7 @@ class Stored(NamedTuple):
 
 class Sent(NamedTuple):
     """
-    Where messages were stored, the first one at `offset`, and their ids.
+    The queue of the stored messages, the offset of the first one, and their ids.
 
     The offset of a message with a delay is its place in the broker's schedule, not in the queue.
     """

@@ -40,7 +40,10 @@ WRAPPED = INNER_BATCH | NEED_UNWRAP
 """If both bits are set, the body is a batch of messages, which the reader must split."""
 CRC_MASK = 0x7FFF_FFFF
 MOST_BYTES = 1 << 30
-"""Offsets in an Arrow view are signed 32-bit numbers, and expanded bodies also need offsets."""
+"""
+Maximum size of the messages of one answer. Offsets in an Arrow view are signed 32-bit numbers,
+and expanded bodies also need offsets.
+"""
 
 _SIZE = Struct(">i")
 

@@ -10,6 +10,6 @@ ANSWER_SECONDS = 5.0
 
 
 def ask(address: str, request: Request[Value], credentials: acl.Credentials | None = None) -> Value:
-    """Return the answer's value."""
+    """Send the request, and return the value of the answer."""
     with blocking.Client(address, credentials=credentials) as client:
         return client.engine.run(flows.ask(address, request, ANSWER_SECONDS))

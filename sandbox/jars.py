@@ -83,7 +83,7 @@ def compile_sources(sources: Sequence[Path], libraries: str, *, release: int | N
     """
     Compile Java files against a class path; return the folder of the classes.
 
-    `release` is the Java that they must run on; by default, the compiler's own.
+    `release` is the version of Java that must run them; by default, the compiler's own.
     """
     compiler = find_javac()
     if compiler is None:

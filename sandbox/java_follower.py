@@ -6,12 +6,12 @@ from pathlib import Path
 from sandbox import jars
 
 CLIENT = "org.apache.rocketmq:rocketmq-client:5.4.0"
-"""The client against which it is compiled."""
+"""The RocketMQ client against which the follower is compiled."""
 _SOURCES = Path(__file__).parents[1] / "clients" / "java" / "src" / "main" / "java"
 
 
 @functools.cache
 def compile_classes() -> Path:
-    """Compile it for Java 8; return the folder of the classes."""
+    """Compile the follower for Java 8; return the folder of the classes."""
     sources = sorted(_SOURCES.rglob("*.java"))
     return jars.compile_sources(sources, jars.fetch_classpath(CLIENT), release=8)

@@ -83,7 +83,7 @@ class RunningJob:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End both."""
+        """End the planner and the driver."""
         self._done.set()
         self._planner.join()
         self.end_by(signal.SIGKILL)
@@ -225,7 +225,7 @@ class RunningJob:
             members = [Member(f"billing-{number}") for number in range(self.wanted)]
             try:
                 queues = self.client.find_route(self.topic, max_age=1.0).readable
-            except TopicUnknownError:  # a test is making the topic anew: the plan stays
+            except TopicUnknownError:  # a test is recreating the topic: the plan stays
                 continue
             ranges = [QueueRange(each.topic, each.broker, each.id, each.id + 1) for each in queues]
             found = plan.plan(self._last, ranges, members)

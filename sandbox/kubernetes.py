@@ -215,7 +215,7 @@ def build() -> dict[str, Path]:
 
 @contextlib.contextmanager
 def run(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Run the servers; `flags` of the API server, without dashes, override ours."""
+    """Run the servers. `flags` are the API server's, without dashes; they override ours."""
     programs = build()
     with contextlib.ExitStack() as claims, process.make_folder("evenkeel-kubernetes-") as place:
         etcd = Etcd(programs, place)

@@ -81,7 +81,7 @@ class RunningOperator:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The operator's process id."""
         return self._running.pid
 
     @property
@@ -96,7 +96,7 @@ class RunningOperator:
 
     @property
     def log(self) -> str:
-        """Its log."""
+        """The operator's log."""
         return self._running.log.read_text(errors="replace")
 
     def wait_until_ready(self) -> None:

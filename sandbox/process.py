@@ -35,7 +35,8 @@ class PartNotReadyError(SandboxError):
         """
         Quote the end of the log, which contains the reason, without Java stack frames.
 
-        `gives_up` is what the process prints when it gives up. Later lines do not say the reason.
+        `gives_up` is the text that the process prints when it gives up. The lines after this text
+        do not contain the reason.
         """
         self.log = _keep_log(log)
         text = _read(log)
@@ -192,7 +193,7 @@ class _Leash:
         return self._guard.poll() if self._guard else None
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """Wait until the guard ends, if it was started: a signal may have prevented that."""
+        """Wait until the guard ends, if it was started: a signal may have prevented its start."""
         return self._guard.wait(seconds) if self._guard else None
 
     def ask_to_end(self) -> None:

@@ -33,7 +33,7 @@ VERSION = "5.4.0"
 CLUSTER = "DefaultCluster"
 LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
 REFUSING_DISK_PERCENT = 90
-"""RocketMQ's limit. Its properties can only lower it."""
+"""RocketMQ refuses messages above this disk usage. Its properties can only lower the limit."""
 MOST_DISK_PERCENT = 88
 _STOP_SECONDS = 300.0
 _REGISTER_SECONDS = 300.0
@@ -54,7 +54,7 @@ _LOGGING = """\
 _JAVA_OPTIONS = [
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    "-XX:-UsePerfData",  # if Java is killed, the file of these data remains
+    "-XX:-UsePerfData",  # if Java is killed, its performance data file remains
     "-Xms64m",
     # Milliseconds between a broker's attempts to find its name server (by default 3000). It
     # registers only after it has found one.
@@ -410,7 +410,7 @@ def _start(mq: RocketMq, claims: contextlib.ExitStack) -> None:
     for each in servers:
         each.wait_until_ready()
     for slave in mq.slaves.values():
-        slave.register()  # the answer names the slave's master, which may have started later
+        slave.register()  # the answer tells the slave its master, which may have started later
 
 
 def _prepare(

@@ -30,7 +30,7 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, str]:
-        """How Arrow's file system reaches it."""
+        """The options with which Arrow's file system reaches the store."""
         return {
             "access_key": _ACCESS_KEY,
             "secret_key": _SECRET_KEY,
@@ -40,7 +40,7 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its clients need: it does not know the checksums that newer ones send."""
+        """The variables for its clients: the store does not know the checksums of newer clients."""
         return {"AWS_REQUEST_CHECKSUM_CALCULATION": "when_required"}
 
     def start(self) -> None:

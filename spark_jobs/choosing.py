@@ -36,7 +36,7 @@ class Balanced:
 
 
 def choose_by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> MessageQueue:
-    """Choose the queue of a key: the same one as long as the topic's queues are the same."""
+    """Choose the queue of a key. It stays the same as long as the topic's queues do."""
     queue = producer.choose_by_key(topic, queues, key)
     return MessageQueue(queue.topic, queue.broker, queue.id)
 

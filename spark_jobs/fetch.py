@@ -37,7 +37,8 @@ def fetch(
     Yield the messages of these ranges, as rows; the order within a queue is kept.
 
     With `allow_gaps`, lost messages are skipped, and their ranges are added to `gaps` at the end. A
-    message that cannot be read is added to `unreadable`; without that list it counts as lost.
+    message that cannot be read is added to `unreadable`. Without that list, it counts as lost if
+    gaps are allowed, and is an error otherwise.
     """
     positions = [
         Position(each.queue, each.start, each.stop, wanted, allow_gaps=allow_gaps)

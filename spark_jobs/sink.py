@@ -43,7 +43,7 @@ _ARROWS = {
     pa.string(): "string", pa.large_string(): "string", pa.binary(): "binary",
     pa.large_binary(): "binary", pa.map_(pa.string(), pa.string()): "map<string,string>",
 }  # fmt: skip
-"""The same types as Arrow has them."""
+"""The same types in Arrow, with their names in Spark."""
 BATCH_MESSAGES, BATCH_BYTES = 256, 1024 * 1024
 IN_FLIGHT = 4
 _KEY = "0" * 32

@@ -26,7 +26,7 @@ VALUES = {
     "all off": ["--values", str(OFF)],
 }
 EXAMPLES = ROOT / "examples"
-"""Its manifests are checked like the objects of the chart."""
+"""The manifests in this folder are checked like the objects of the chart."""
 APIS = [word for each in MONITORING for word in ("--api-versions", each)]
 BUILT_IN = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 DEFINED = "{{ .Group }}/{{ .ResourceKind }}_{{ .ResourceAPIVersion }}.json"
@@ -87,7 +87,7 @@ def examples() -> str:
 
 
 def member_pods() -> str:
-    """Make what a benchmark applies for members, with a program that does nothing."""
+    """Make the manifests that a benchmark applies for members; their program does nothing."""
     program = members.make_program("image", "true", {"/code": ROOT})
     return (
         f"{members.make_manifests('orders')}---\n{json.dumps(pods.build('orders', program, ROOT))}"

@@ -118,7 +118,7 @@ class FileStage(DyingStage):
     def run_task(self, server: FlowServer, sinks: SeparateSinks, executor: str) -> None:
         """Run a task until everything is committed; raise an error if task or driver dies."""
         task = self.task = Task(server.port, "a", executor)
-        calls = task.calls = 100 * int(executor)  # the answer for a task before it is no other's
+        calls = task.calls = 100 * int(executor)  # no answer to an earlier task matches
         try:
             while not (isinstance(found := task.ask(), set) and QUEUE in found):
                 server.check()
@@ -189,7 +189,7 @@ def play(place: FilesPlace, step: str, commit: int, monkeypatch: pytest.MonkeyPa
     """Let drivers and tasks run until everything is committed, and check what readers see."""
     stage = FileStage(place, step, commit)
     monkeypatch.setattr(folders, "move", stage.see)
-    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # a slow machine ends none
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # none ends on a slow machine
     has_died = False
     while stage.left or offsets.read_offsets(stage.kept.entries[-1].offsets)[QUEUE] < MESSAGES:
         try:

@@ -14,7 +14,7 @@ from spark_jobs.pipeline.checkpoint.stores import CheckpointStore
 from spark_jobs.pipeline.flow import wire
 from spark_jobs.planning import Range
 
-SECRET = "secret"  # of the tests
+SECRET = "secret"  # only for tests
 
 
 class FakeJournal:
@@ -58,12 +58,12 @@ class FakeJournal:
 
 
 def at(number: int) -> JobState:
-    """The state of a flow with one queue, after so many commits of one message."""
+    """Return the state of a flow with one queue, after this many commits of one message each."""
     return JobState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
 
 
 def wake_up_after_others(store: CheckpointStore) -> JobJournal:
-    """Return the journal of a driver that was frozen until another one had removed its name."""
+    """Return the journal of a frozen driver: others have written and deleted its next entry."""
     frozen, other = JobJournal(store), JobJournal(store)
     frozen.append(at(0))
     other.read_newest()
@@ -73,20 +73,24 @@ def wake_up_after_others(store: CheckpointStore) -> JobJournal:
 
 
 class DiedError(BaseException):
-    """The driver or the task has died. Nothing catches it on the way."""
+    """The driver or the task has died. No `except Exception` catches this error."""
 
 
 class DyingStage:
-    """A flow whose driver or task dies once, at a given step. The flow's server sees a journal."""
+    """
+    A flow whose driver or task dies once, at a given step.
+
+    The flow's server uses this object as its journal.
+    """
 
     driver_steps: tuple[str, ...]
-    """Before and after the entry, and further ones of the driver."""
+    """The steps before and after an entry of the journal, and further steps of the driver."""
 
     def __init__(self, kept: FakeJournal, dies_at: str, commit: int) -> None:
         self.kept = kept
         self.dies_at = dies_at
         self.left = commit
-        """How often this step is still passed before somebody dies at it."""
+        """How often the step is still reached until the driver or the task dies at it."""
         self.task: Task | None = None
         """The task that runs. A driver that begins has none yet."""
 

@@ -180,7 +180,12 @@ class Consumers:
         return {number for each in self._said for number in each.consumed.numbers}
 
     def _is_steady(self, begun: float) -> bool:
-        """Whether lately each queue had one reader, each reader its share, and nothing was old."""
+        """
+        Whether consumption is steady.
+
+        Lately each queue must have had one reader, each reader must have had its share of the
+        queues, and no message may have been old.
+        """
         self._look()
         since = time.time() - _STEADY_SECONDS
         if since < begun:

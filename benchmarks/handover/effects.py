@@ -79,7 +79,7 @@ class Effect:
     moved: int
     """Queues whose owner changed."""
     taken_up: float | None
-    """Seconds until each queue with a new reader was read by it; None if no reader is new."""
+    """Seconds until every new reader had read its queue; None if no reader is new."""
     delay: float | None
     """The 99th percentile of the seconds from storing to consuming; None without messages."""
 

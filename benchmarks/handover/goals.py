@@ -20,7 +20,7 @@ MEMBER_GAPS = {
 BESIDE_SECONDS = 0.3
 """The same for queues of the other brokers, if a broker is killed."""
 DELAY_SECONDS = 0.05
-"""For members: the seconds from storing to reading a message that 99 % must not exceed."""
+"""For members: the most seconds from storing to reading, for 99 % of all messages."""
 FLOW_GAPS = {
     scene.JOIN: 0.3,
     scene.LEAVE: 0.3,

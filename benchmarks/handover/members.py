@@ -34,13 +34,13 @@ SESSION_SECONDS = 10
 """The default of `consumers.members.session`."""
 ABOUT = f"a ConsumerGroup with members, session {SESSION_SECONDS} s"
 QUEUES_EACH = scene.BROKERS_COUNT * scene.QUEUES // scene.CONSUMERS
-"""How many queues a member has that is frozen or cut off."""
+"""How many queues a member has when it is frozen or cut off."""
 COORDINATOR, TOKEN, AUTHORITIES = (
     "$COORDINATOR",
     "/var/run/evenkeel/token",
     "/var/run/evenkeel/ca.crt",
 )
-"""Where a program in a pod finds them, as in the example."""
+"""Where a program in a pod finds the three, as in the example."""
 _EXAMPLE = ROOT / "examples" / "members" / "billing.yaml"
 
 
@@ -76,8 +76,8 @@ class MemberPods(Pods):
         """
         Scale the pods, and wait until the group has this number of slots; for 0, do not wait.
 
-        A slot whose pod has left keeps its queues for `rebalance.grace`, while they are lent. What
-        moves then still belongs to the same event.
+        A slot whose pod has left keeps its queues for `rebalance.grace`, while they are lent. The
+        moves after the grace still belong to the same event.
         """
         super().scale(count)
         if count:

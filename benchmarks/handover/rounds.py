@@ -22,20 +22,20 @@ class Rounds:
         return list(self.outcomes[0].effects)
 
     def worst(self, event: str, read: Value) -> float:
-        """Return the highest value."""
+        """Return the highest value of an event in all rounds."""
         return max(self._list_all(event, read))
 
     def median(self, event: str, read: Value) -> float:
-        """Return the median value."""
+        """Return the median value of an event in all rounds."""
         return statistics.median(self._list_all(event, read))
 
     def find_worst(self, event: str, read: Callable[[Effect], float | None]) -> float | None:
-        """Return the highest value that is known, if there is one."""
+        """Return the highest known value of an event in all rounds; None if no value is known."""
         found = [read(each.effects[event]) for each in self.outcomes]
         return max((value for value in found if value is not None), default=None)
 
     def find_highest(self, read: Callable[[Outcome], int]) -> int:
-        """Return the highest value of a whole round."""
+        """Read one value of each whole round, and return the highest."""
         return max(map(read, self.outcomes))
 
     def _list_all(self, event: str, read: Value) -> list[float]:

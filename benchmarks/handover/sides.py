@@ -19,11 +19,11 @@ class Side:
 
     name: str
     about: str
-    """Describes it on the page of results, in lines that follow its name."""
+    """Describes the side on the page of results, in the lines after its name."""
     play: Callable[[Shop, str], Outcome]
     """Plays all events on a topic that does not exist yet."""
     list_figures: ListFigures | None
-    """None for the side that others are compared with. Its rounds are long, so it plays one."""
+    """None for the side that others are compared with. It plays one round, which is long."""
 
 
 SIDES: Mapping[str, Side] = {
@@ -43,7 +43,7 @@ SIDES: Mapping[str, Side] = {
     ),
     "plain": Side(theirs.NAME, theirs.ABOUT, theirs.play, None),
 }
-"""By their names on the command line, in the order of the table."""
+"""The sides by their names on the command line, in the order of the table."""
 
 
 def list_figures(played: Mapping[str, Rounds]) -> Iterator[Figure]:

@@ -1,8 +1,8 @@
 """
 Runs members that ask the coordinator as followers do, over TLS, with the tokens of their pods.
 
-They read no messages: what they are granted they hold, and what is taken from them they release
-with their next request.
+They read no messages. They hold the queues that they are granted, and release withdrawn queues with
+their next request.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ from sandbox.kubernetes import ApiRefusedError
 from sandbox.process import SandboxError, make_folder
 
 A_SECOND = 20
-"""So many members leave each second, and as many join."""
+"""How many members leave each second. As many join."""
 AWAY_SECONDS = 1.0
 ANSWER_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
 RETRY_SECONDS = 0.5
 QUIET_SECONDS = 20.0
-"""All are settled when no grant has changed for this time, which is longer than a rebalance."""
+"""When no grant has changed for this time, longer than a rebalance, all members are settled."""
 SESSION_OVER = Refusal.SESSION_OVER.value
 _TOKEN_SECONDS = 3600
 _Condition = Callable[[], bool]
@@ -67,7 +67,7 @@ class Group:
                 future.set_result(self.changed_at)
 
     def holds(self, queues: frozenset[MessageQueue]) -> bool:
-        """Whether all these queues are granted to somebody."""
+        """Whether all these queues are granted to members of the group."""
         return queues <= frozenset().union(*(each.held for each in self.members))
 
 
@@ -98,7 +98,7 @@ class Member:
         self.held = frozenset()
 
     async def stop(self) -> None:
-        """Ask no more, and close the connections."""
+        """Stop asking, and close the connections."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.gather(self._asking, return_exceptions=True)
@@ -127,7 +127,7 @@ class Member:
                 self._group.note_change()
 
     def check(self) -> None:
-        """Raise what has ended the asking."""
+        """Raise the error that has ended the requests, if there is one."""
         if self._asking is not None and self._asking.done() and not self._asking.cancelled():
             self._asking.result()
 
@@ -161,7 +161,7 @@ class Members:
             each.check()
 
     async def settle(self, queues: int) -> None:
-        """Join all, and wait until each group's queues are granted and nothing changes any more."""
+        """Let all members join; wait until all queues are granted and no grant changes any more."""
         begun = time.perf_counter()
         held: list[int] = []
         for each in self._all:
@@ -199,7 +199,7 @@ class Members:
         left_at = time.perf_counter()
         await member.leave()
         lent = group.await_condition(lambda: group.holds(owned))
-        group.note_change()  # the others may have been told before this one was
+        group.note_change()  # the other members may have got their answers first
         left = max(0.0, await _soon(lent) - left_at)
         await asyncio.sleep(AWAY_SECONDS)
         returned = group.await_condition(lambda: member.held == owned)
@@ -208,7 +208,7 @@ class Members:
         return left, await _soon(returned) - joined_at
 
     async def stop(self) -> None:
-        """Let all be silent."""
+        """Let all members stop asking."""
         for each in self._all:
             await each.stop()
 
@@ -264,7 +264,7 @@ async def _issue_token(client: Client, pod: Key) -> str:
 
 
 async def _await_trust(client: Client, namespace: str) -> str:
-    """Wait until the operator has written which authority its certificate is of."""
+    """Wait until the operator has written the authority of its certificate, and return it."""
     path = f"/api/v1/namespaces/{namespace}/configmaps/{TRUST}"
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:

@@ -34,7 +34,11 @@ class transform_batches:
 
 
 def measure_rate(mq: RocketMq, client: Client, engine: JobEngine, job: Job, rounds: int) -> float:
-    """Read the topic with a new job in each round; return rows a second, in its second half."""
+    """
+    Read the topic with a new job in each round; return the median of rows a second.
+
+    Only the second half of the topic is timed.
+    """
     return statistics.median(_read(mq, client, engine, job, number) for number in range(rounds))
 
 
@@ -66,7 +70,7 @@ def start(
     mq: RocketMq, client: Client, topic: str, engine: JobEngine, *, trigger: float,
     options: dict[str, str],
 ) -> Iterator[Pinned]:  # fmt: skip
-    """Run a job whose function counts, or which drops its rows."""
+    """Run a flow whose function counts rows, or a job with batches that drops its rows."""
     parts: dict[str, Any] = {"engine": engine.value, "triggerSeconds": trigger}
 
     def add_users_part(folder: Path) -> dict[str, Any]:
@@ -81,7 +85,7 @@ def start(
 
 
 def _wait_until_read(running: Pinned, wanted: int) -> tuple[float, int]:
-    """Wait until so many offsets are committed; return the time, and how many there are."""
+    """Wait until `wanted` offsets are committed; return the time and the number committed."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until:
         [found] = metrics.read(running.metrics_port, [_OFFSETS])

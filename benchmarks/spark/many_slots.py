@@ -2,8 +2,8 @@
 Measures what 50 tasks cost the driver of a flow: `python -m benchmarks.spark.many_slots SECONDS`.
 
 The driver's side is real: its server, and its journal on a file system that Spark reaches. The
-tasks are real too, but for their brokers, which make up messages: no machine has 50 executors for
-this. All tasks are in one process, which is not measured.
+tasks are real too, except that their brokers make up messages: no machine has 50 executors for
+this. All tasks run in one process, which is not measured.
 """
 
 import asyncio

@@ -121,10 +121,10 @@ def send_load(load: Load, mq: RocketMq, topic: str) -> Iterator[None]:
 
 
 def _list_batches(folder: Path) -> Iterator[tuple[float, int]]:
-    """List when each batch was planned, and with which epoch, from Spark's offset log."""
-    for place in (folder / "checkpoint" / "offsets").glob("[0-9]*"):
-        plan = json.loads(place.read_text().splitlines()[-1])
-        yield _find_write_time(place), plan["epoch"]
+    """List when each of the last batches was planned, and with which epoch, from the journal."""
+    for place in (folder / "checkpoint" / "flow").glob("[0-9]*"):
+        if planned := json.loads(place.read_bytes())["planned"]:
+            yield _find_write_time(place), planned["epoch"]
 
 
 def _find_write_time(place: Path) -> float:

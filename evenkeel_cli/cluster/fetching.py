@@ -2,8 +2,8 @@
 Sends one HTTP request and returns the answer with any status.
 
 Redirects are not followed. The API server passes on the answers of pods, and a pod may redirect to
-any address, to which the credentials would be sent. A pod's answer may also be long or slow, so
-size and time are limited.
+any address. A client that follows the redirect would send the credentials to that address. A pod's
+answer may also be long or slow, so size and time are limited.
 """
 
 import http.client
@@ -56,7 +56,7 @@ def fetch(
     seconds: float,
     most_bytes: int,
 ) -> FetchedAnswer:
-    """Send a request once. If the answer takes longer than `seconds`, an OSError is raised."""
+    """Send a request once. Raise an OSError if the answer takes longer than `seconds`."""
     until = time.monotonic() + seconds
     with by.open(request, timeout=seconds) as answer:
         content = _read_content(answer, until, seconds, most_bytes)

@@ -55,7 +55,7 @@ def find_proof(user: User, cluster: ClusterEntry, folder: Path) -> Proof:
 
 
 def read_data(data: str | None, path: str | None, folder: Path) -> str | None:
-    """Read data from its text in base64 in a kubeconfig or, without it, from the file at `path`."""
+    """Decode `data`, which is base64 in a kubeconfig. Without `data`, read the file at `path`."""
     if data:
         return base64.b64decode(data).decode()
     return (folder / path).read_text() if path else None

@@ -85,7 +85,7 @@ def _count_queues(assigned: Assigned) -> str:
 
 
 def is_done(group: ConsumerGroup, pods: Iterable[str], *, undo: bool) -> bool:
-    """Whether the status shows that the pods are drained, or that they may get queues again."""
+    """Whether the status shows that the pods are drained or, with `undo`, may get queues again."""
     found = find_readers(group)
     if group.spec.job is not None:
         return undo or not found.keys() & set(pods)

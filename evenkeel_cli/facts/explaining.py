@@ -55,7 +55,7 @@ class Explanation:
     trouble: str
     """Why the next plan cannot be computed; empty if it can."""
     people: people.Group
-    """The consumers, sorted by whether they may own queues."""
+    """The consumers, divided by whether they may own queues."""
     now: datetime
 
 

@@ -47,7 +47,7 @@ class Dealer:
     deals_null: Callable[[Sequence[str], Config], bool] = never_null
     """Whether `deal_one` would answer null to any of these consumers."""
     count_points: Callable[[Config], int] = count_one_point
-    """How many points one consumer has (on a hash ring), to limit the work."""
+    """Count the points of one consumer on a hash ring, so that callers can limit the work."""
     takes_all_topics: bool = False
     """Whether it deals all topics in one call, and not one topic per call."""
 

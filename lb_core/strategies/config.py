@@ -36,7 +36,7 @@ def deal_one(
 
 
 def deals_null(consumers: Sequence[str], config: common.Config) -> bool:
-    """Whether the answer for any of these consumers would be null."""
+    """Return whether the answer for any of these consumers would be null."""
     lists = _read_lists(config)
     if isinstance(lists, Mapping):
         return any(lists.get(consumer) is None for consumer in consumers)

@@ -43,7 +43,7 @@ def deal(
 def deal_one(
     caller: str | None, queues: common.Queues, consumers: common.Consumers, config: common.Config
 ) -> list[Queue]:
-    """Keep the queues whose next point on the ring belongs to the caller."""
+    """Return the queues whose next point on the ring belongs to the caller."""
     nodes = count_points(config)
     caller, queues, consumers = common.check_call(caller, queues, consumers)
     if caller not in consumers:

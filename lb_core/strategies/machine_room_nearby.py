@@ -21,7 +21,7 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 NAME = "MACHINE_ROOM_NEARBY"
 MOST_STEPS = 4_000_000
 """
-Maximum number of consumers (on a hash ring, of points), and of dealt queues, summed over all rooms.
+Limit of two sums over all rooms: consumers (on a hash ring, their points), and dealt queues.
 
 Each room without consumers is dealt to all consumers, so hostile settings could cause any amount of
 work.
@@ -88,7 +88,7 @@ def _refuse_absurd(steps: int) -> None:
 
 
 def _order_rooms(queues_in: Mapping[str, object], consumers_in: Mapping[str, object]) -> list[str]:
-    """List rooms with consumers first, in any order, because no two of them share a consumer."""
+    """List rooms with consumers first. They share no consumer, so their order does not matter."""
     shared = [room for room in queues_in if room in consumers_in]
     return shared + model.sort_texts(room for room in queues_in if room not in consumers_in)
 

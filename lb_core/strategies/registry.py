@@ -89,7 +89,7 @@ def build_in(*strategies: Strategy) -> None:
 
 
 def _guard(name: str, function: UserFunction) -> common.Dealer:
-    """Make a dealer from a user's function. Errors of the function name the strategy."""
+    """Make a dealer from a user's function. If the function fails, the error names the strategy."""
 
     def deal(
         queues: common.Queues, consumers: common.Consumers, config: common.Config

@@ -28,8 +28,8 @@ from lb_core.strategies.strategy import Strategy
 
 MOST_DISPUTES = 24
 """
-Maximum number of sets of claimants that are resolved exactly. In further sets, the first eligible
-claimant keeps the queues.
+Maximum number of sets of claimants whose disputes are resolved exactly. In further sets, the first
+eligible claimant keeps the queues.
 """
 
 ZONE_AIMS = {
@@ -66,7 +66,7 @@ def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: i
     Settle disputes that need no computation, and return up to `most` of the others.
 
     A claimant that is waiting keeps the disputed queues. In sets beyond `most`, the first eligible
-    claimant keeps the queues. If there is none either, the queues are free.
+    claimant keeps the queues; if no claimant is eligible, the queues become free.
     """
     left: Disputed = []
     for runs, claimants in disputed:
@@ -112,7 +112,7 @@ def _pick_larger(choice: quota.QuotaChoice, surplus: Sequence[int]) -> list[int]
 def _allocate_weighted(
     outcome: Outcome, queues: Inventory, group: Group, policy: Policy, free: Runs
 ) -> None:
-    """Allocate by weights, queue by queue, because each queue may have another weight."""
+    """Allocate by weights, queue by queue, because each queue may have a different weight."""
     held = {
         number: place
         for place, name in enumerate(group.eligible)

@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 Outcome = Any
 
 LOOK_SECONDS = 1.0
-"""Interval of checks for a leader, because an interrupted leader may not wake other threads."""
+"""How often a waiting thread checks for a leader: an interrupted leader may wake no thread."""
 LEAVE_SECONDS = 5.0
 """How long `close` waits for the leader to stop."""
 

@@ -1,7 +1,7 @@
 """
 Resolve host names in threads, because the system call for lookups blocks.
 
-Each name has a thread of its own. The engine calls `deliver` to get the results. It holds its lock
+Each name has a thread of its own. The engine calls `deliver` to get the results, and holds its lock
 during this call.
 """
 

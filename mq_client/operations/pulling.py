@@ -142,7 +142,7 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
 
 def _is_beyond_end(position: Position, answer: Answer) -> bool:
     """
-    Whether the position begins beyond the queue's end in this answer, and may not wait there.
+    Whether the position is beyond the queue's end in this answer, and must not wait there.
 
     A reader without a `stop` waits for new messages, unless it has read the queue up to there.
     """
@@ -218,7 +218,7 @@ def _pull_all(
 def _pull(
     directory: Directory, group: str, position: Position, enough: int, known_route: bool
 ) -> Flow[tuple[Answer, bool]]:
-    """Pull once. Return the answer and, if that matters, whether the master sent it."""
+    """Pull once. Return the answer, and whether the master sent it; False if it does not matter."""
     address = yield from _find_address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
     request = position.make_request(group, POLL_MS, _limit_bytes(enough))

@@ -140,7 +140,7 @@ def find_address(
 
 
 def is_master(directory: Directory, queue: MessageQueue, address: str) -> Flow[bool]:
-    """Whether this is the address of the queue's master, by the last known route."""
+    """Return whether this is the address of the queue's master, by the last known route."""
     route = directory.find_last_route(queue.topic)
     broker = route.find_broker(queue.broker) if route else None
     if broker is None or broker.master != address:
@@ -191,7 +191,8 @@ def put_topics(
     """
     Create topics, or change their numbers of queues and perm, on these brokers or on all.
 
-    If a broker refuses, other brokers may already have changed. The call can be repeated.
+    If a broker refuses, other brokers may already have changed the topics. The call can be
+    repeated.
     """
     if isinstance(on, str):
         raise errors.UsageError(f"on={on!r} is not a list of brokers, such as [{on!r}]")
@@ -212,8 +213,8 @@ def delete_topic(directory: Directory, topic: str) -> Flow[None]:
     """
     Delete a topic and its messages on all its brokers, and remove it from the name servers.
 
-    A broker without a master would restore the topic later, so the call fails if there is one. The
-    call can be repeated.
+    The call fails if a broker has no master now, because that broker would restore the topic later.
+    The call can be repeated.
     """
     found = yield from find_route(directory, topic, max_age=0)
     if lost := [broker.broker for broker in found.brokers if broker.master is None]:

@@ -75,9 +75,9 @@ def send(
     """
     Send one message, or several messages of one topic, and wait until a broker has stored them.
 
-    Several messages go to one queue. After a failure, the chooser picks another queue, with a
-    growing pause between tries. A broker that did not answer may still have stored the messages, so
-    with more than one try they may be stored twice.
+    Several messages go to one queue. After a failure, the chooser picks another queue. The pause
+    between tries grows. A broker that did not answer may still have stored the messages, so with
+    more than one try they may be stored twice.
     """
     if isinstance(batch, Message):
         batch = [batch]

@@ -63,7 +63,8 @@ def _make_lag_row(client: Client, group: str, lag: Lag) -> Row:
     """
     Make a row.
 
-    Brokers answer 0 also if nothing is committed. So after a 0, the committed offset is asked for.
+    A broker also answers 0 if the group has committed nothing. So after a 0, this function asks for
+    the committed offset.
     """
     committed: int | None = lag.consumer_offset
     if committed == 0:

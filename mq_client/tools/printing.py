@@ -18,13 +18,13 @@ def print_rows(options: argparse.Namespace, columns: Sequence[str], rows: Sequen
 
 
 def is_json(options: argparse.Namespace) -> bool:
-    """Whether the output is JSON."""
+    """Return whether the output is JSON."""
     found: bool = options.output == "json"
     return found
 
 
 def parse_number(text: str) -> int | None:
-    """Parse a number of up to 64 bits. None: the text is not such a number."""
+    """Parse a number of up to 18 digits. None: the text is not such a number."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 

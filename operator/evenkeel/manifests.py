@@ -1,8 +1,8 @@
 """
 Reads manifests: files with YAML documents, as for kubectl.
 
-It reads Topics and ConsumerGroups, and the ConfigMaps and Secrets that they name. Other kinds are
-skipped. Objects that an API server would refuse are refused.
+It reads Topics and ConsumerGroups, and all ConfigMaps and Secrets, which Topics may name. It skips
+other kinds, and refuses objects that an API server would refuse.
 """
 
 import base64

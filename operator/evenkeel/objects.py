@@ -65,7 +65,7 @@ class Topic:
         return self.spec.topic or self.head.key.name
 
     def __str__(self) -> str:
-        """Name the object for messages."""
+        """Show kind, namespace and name, for messages to users."""
         return f"{self.KIND} {self.head.key}"
 
 
@@ -115,7 +115,7 @@ class ConsumerGroup:
         return int(number) if is_slot else None
 
     def __str__(self) -> str:
-        """Name the object for messages."""
+        """Show kind, namespace and name, for messages to users."""
         return f"{self.KIND} {self.head.key}"
 
 

@@ -27,7 +27,7 @@ def find_faults(spec: object, kind: type[Part], path: str) -> list[str]:
 
 
 def _fill(value: object, schema: Schema, path: str, found: list[str]) -> object:
-    """Fill in the defaults of a value. Add the faults of inner values to `found`, then its own."""
+    """Fill in a value's defaults. Add faults of inner values to `found`, then the value's own."""
     if isinstance(value, dict) and "properties" in schema:
         value = _add_defaults(value, schema["properties"], path, found)
     elif isinstance(value, dict) and "additionalProperties" in schema:

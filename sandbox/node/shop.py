@@ -36,7 +36,7 @@ OPERATORS = "app.kubernetes.io/name=evenkeel"
 PATIENCE_SECONDS = 600.0
 LOOK_SECONDS = 0.25
 PATIENTLY = f"--timeout={PATIENCE_SECONDS:.0f}s"
-"""An option of kubectl and helm, because a machine may be slow."""
+"""An option that gives kubectl and helm a long timeout, because a machine may be slow."""
 STATE = Path(__file__).with_name("state.yaml")
 
 
@@ -97,7 +97,7 @@ class Shop:
             raise ShopError(f"the name server knows {known} of {BROKERS_COUNT} brokers")
 
     def renew_brokers(self) -> None:
-        """Replace the brokers by empty ones that were never restarted."""
+        """Replace the brokers by new ones, which are empty and were never restarted."""
         self.kubectl("-n", BROKERS, "delete", "pod", "--selector=app=rocketmq-broker")
         self.await_brokers()
 
@@ -234,7 +234,7 @@ class ShopGroup:
         return self.wait_until(_is_settled)
 
     def wait_until_settled_with(self, slots: int, since: Document) -> Document:
-        """Wait until an epoch after that of `since`, with this number of slots, is settled."""
+        """Wait until an epoch after that of `since` has this number of slots and is settled."""
         self.wait_until(lambda it: it["epoch"] > since["epoch"] and len(it["assignments"]) == slots)
         return self.wait_until_settled()
 

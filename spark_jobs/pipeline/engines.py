@@ -11,7 +11,7 @@ from spark_jobs.pipeline.flow import users
 from spark_jobs.pipeline.flow.sinks import choosing, postgres
 
 IN_SPARKS_WAY = ("csv", *choosing.TABLES)
-"""Formats that a flow writes too, but in another way than Spark: the user must want that."""
+"""Formats that a flow writes in another way than Spark. So only a user may choose Flow for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class EngineChoice:
 
 
 def choose(job: JobFile, reading: Reading) -> EngineChoice:
-    """Choose the engine. A sink or a query that only flows have is refused for batches."""
+    """Choose the engine. Refuse engine Batch for a sink or a query that only flows have."""
     choice = _choose(job, reading)
     if choice.engine is JobEngine.BATCH:
         if postgres.FORMAT in [each.format for each in _list_sinks(job)]:
@@ -47,7 +47,7 @@ def _list_sinks(job: JobFile) -> list[JobSink]:
 
 
 def _choose(job: JobFile, reading: Reading) -> EngineChoice:
-    """Choose Flow for a job that runs as a flow in the same way, only faster."""
+    """Return the user's choice, otherwise Flow if a flow would do the same, only faster."""
     if job.engine is not None:
         return EngineChoice(job.engine)
     obstacles = users.list_obstacles(job)

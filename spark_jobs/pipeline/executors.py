@@ -45,10 +45,10 @@ class ExecutorTask:
 
 class RegisteredExecutors:
     """
-    Lists the executors that are registered with the driver, as often as a loop wants.
+    Lists the executors that are registered with the driver, fast enough to be called in a loop.
 
-    A list takes six calls of the JVM for each executor. So it is kept while their ids stay the
-    same, which a few calls find out for all of them.
+    A new list takes six calls of the JVM for each executor. So the list is kept while the ids of
+    the executors stay the same. A few calls find that out for all executors.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -57,8 +57,8 @@ class RegisteredExecutors:
         self._known: list[Executor] = []
 
     def list(self) -> list[Executor]:
-        """List them as they are now."""
-        # Spark registers an executor first, and lists it later: then the list is read again.
+        """List the executors that are registered now."""
+        # Spark lists an executor later than it registers it. Until then, each call reads the list.
         if not self._known or _list_ids(self._context) != {each.id for each in self._known}:
             self._known = _list_all(self._context)
         return self._known
@@ -123,7 +123,7 @@ def _decommission(context: SparkContext, names: Sequence[str], *, is_for_good: b
 
 
 def _make_placed(context: SparkContext, wanted: Sequence[ExecutorTask]) -> Any:
-    """Make an RDD of strings with a partition for each task, which has the task's location."""
+    """Make an RDD of strings, with a partition for each task at the task's location."""
     jvm: Any = context._jvm
     by_executor: dict[Executor | None, list[str]] = defaultdict(list)
     for task in wanted:

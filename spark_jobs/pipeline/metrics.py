@@ -62,7 +62,7 @@ class JobMetrics:
     def note_commit(self, age: float, delay: float) -> None:
         """Count a commit of a flow: how old its rows are, and how late its messages were."""
         self.batch.observe(age)
-        if delay > 0:  # without messages there is none
+        if delay > 0:  # a commit without messages has no delay
             self.delay.observe(delay)
 
     def serve(self, port: int) -> None:

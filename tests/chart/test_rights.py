@@ -87,7 +87,7 @@ def test_the_operator_may_do_this_and_nothing_else(helm: Helm) -> None:
 
 
 def test_the_operator_has_every_right_that_a_driver_gets(helm: Helm, group: ConsumerGroup) -> None:
-    """In Kubernetes one can give only rights that one has."""
+    """In Kubernetes, an account can grant only rights that it has."""
     given = set(all_rights(rights.build_role(group)["rules"]))
     assert ("", "pods", "deletecollection") in given
     assert given <= rights_of(helm.template(), "ClusterRole")

@@ -1,8 +1,8 @@
 """
 Events that may happen to groups at any time, also several at once.
 
-An event affects one group, and does not wait until that has recovered. Some events last until the
-next ones come.
+An event affects one group, and does not wait until the group has recovered. Some events last until
+the next ones come.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ def running(it: CheckedShop, selector: str, namespace: str = SHOP) -> list[str]:
 
 
 def strike(rng: random.Random, pods: list[str], how: Callable[[str], object]) -> None:
-    """Affect one of these pods, if there are any; ignore that it may have ended meanwhile."""
+    """Affect one of these pods, if there are any; ignore an error if the pod has just ended."""
     if pods:
         with contextlib.suppress(GroundError):
             how(rng.choice(pods))

@@ -79,7 +79,7 @@ class CheckedShop(Shop):
         return status
 
     def _wait_for_a_batch(self) -> Document:
-        """Wait for the end of the batch under way: it may count tasks of a lost executor."""
+        """Wait until the current batch has ended: it may still count tasks of a lost executor."""
         batch = self.group.report()["batch"]
         return wait_patiently(self.group.report, lambda it: it.get("batch", -1) > batch)
 

@@ -27,7 +27,7 @@ _step = Steps(STEPS)
 
 
 def step(title: str, expected: str, *, is_checked: bool = True) -> Callable[[Do], Do]:
-    """Register a step. After it, everything is checked that the docstring of this file lists."""
+    """Register a step. After the step, check what the docstring of this file lists."""
     return _step(title, expected, CheckedShop.check if is_checked else None)
 
 

@@ -32,7 +32,12 @@ _step = Steps(STEPS)
 def step(
     title: str, expected: str, *, members: int = MEMBERS, most_twice: int | None = 0
 ) -> Callable[[Do], Do]:
-    """Register a step; after it `members` follow, and at most `most_twice` messages came twice."""
+    """
+    Register a step.
+
+    After the step, `members` members must read all queues, and at most `most_twice` messages may
+    have come twice.
+    """
 
     def check(it: CheckedShop) -> None:
         it.members.wait_until_followed(members)
@@ -142,7 +147,7 @@ def stop_without_coordinator(it: CheckedShop) -> None:
 )
 def keep_reading_without_coordinator(it: CheckedShop) -> None:
     it.members.choose_on_outage(OnOutage.KEEP_READING)
-    it.members.roll_out()  # a new process learns it with its first answer
+    it.members.roll_out()  # a new process learns the setting from its first answer
     it.members.wait_until_followed(MEMBERS)
     with leading.take_away(it):
         time.sleep(AWAY_SECONDS)

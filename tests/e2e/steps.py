@@ -1,4 +1,4 @@
-"""What a step of a story is. The table in docs/story.md is made from all of them."""
+"""Defines and registers the steps of a story. The table in docs/story.md is made from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -41,7 +41,7 @@ class World:
         return self.stored[offset].place < self.deleted_below
 
     def waits_for_master(self, start: int, stop: int) -> bool:
-        """Whether a slave cannot decide alone: the master may have messages that it lacks."""
+        """Whether only the master can decide: it may have messages that the slave lacks."""
         is_behind = self.slave_end is not None and self.slave_end < stop
         return is_behind or any(map(self.is_deleted, range(start, min(stop, self.end))))
 
@@ -99,7 +99,7 @@ class Given:
 
 
 QUICK_PULLS, PULLS_A_SECOND = 40, 40
-"""A reader that pulls more often, beyond one pull for every two messages, never pauses."""
+"""The allowed pulls, besides one for every two messages. A reader that pulls more never pauses."""
 
 
 def complaints(world: World, given: Given) -> list[str]:

@@ -54,12 +54,12 @@ class ByBroker(Deleting):
         self._ground.delete_messages()
 
     def is_over(self) -> bool:
-        """Wait until the broker has finished: a slave that is held up then would miss messages."""
+        """Whether both brokers have finished: a slave held up before that would miss messages."""
         seen = self._ground.deletions()
         return all(count > self._deletions[name] for name, count in seen.items())
 
     def below(self, world: World) -> int:
-        """Ask the master; if the master is lost, the slave counts as well."""
+        """Ask the master, and also the slave if the master is lost."""
         return self._ground.deleted_below(with_slave=not world.has_master)
 
     def forget(self) -> None:

@@ -35,7 +35,7 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A result that no fact explains, and how to see it again."""
+    """A result that no fact explains, and how to reproduce it."""
 
     seed: int
     steps: Sequence[Step]

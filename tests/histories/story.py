@@ -18,7 +18,7 @@ class Kind(Enum):
     PLAIN = "plain"
     COMPRESSED = "compressed"
     BROKEN = "broken"
-    """Its flag says that it is compressed, but it is not."""
+    """The flag says that the body is compressed, but the body is not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def first_process(child: subprocess.Popen[str]) -> int:
 
 
 def tell_beside(child: subprocess.Popen[str], *command: str) -> None:
-    """Run a program in the box of a running one, as its user, until one of them ends."""
+    """Run a second program in the box of a running one, as its user, until either ends."""
     inside = ["nsenter", f"--target={first_process(child)}", "--mount", "--pid", "--root", "--wd"]
     _done(
         [*inside, "/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command]

@@ -16,7 +16,7 @@ TAG = "tests"
 
 @pytest.fixture(scope="session")
 def base() -> str:
-    """Build the part that depends on packages; the later parts are ours and must not fail."""
+    """Build the base, which needs packages, or skip. Later parts are ours: they must not fail."""
     if os.geteuid() != 0:
         pytest.skip("NO REAL IMAGES: without a registry, only root can make their base image")
     try:

@@ -1,4 +1,4 @@
-"""What the driver and the tasks of a history share: a folder."""
+"""Defines the folder that the driver and the tasks of a history share."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ class Plan(msgspec.Struct, frozen=True):
     owners: list[tuple[str, int, str]]
     """Broker, id and slot of each queue."""
     executors: dict[str, str]
-    """By slot."""
+    """The executor in each slot."""
 
 
 class Listening(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 SLOTS = ("a", "b", "c")
 EVENTS = 8
 MOST_PAUSE, MOST_FROZEN = 1.0, 4.0
-"""Seconds. A task that is silent for two is given up."""
+"""In seconds. The driver gives up a task that is silent for two seconds."""
 PATIENCE_SECONDS = 300.0
 
 
@@ -46,7 +46,7 @@ class History:
     epoch: int = 0
     drivers: int = 0
     started: int = 0
-    """How many tasks. The number is the executor of the newest one."""
+    """How many tasks were started. The executor of the newest task has this number."""
     driver: subprocess.Popen[bytes] | None = None
     tasks: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     executors: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class History:
         return ends
 
     def fill(self, slot: str) -> None:
-        """Start a task in a slot, as an executor of its own."""
+        """Start a task in a slot, as a new executor."""
         self.started += 1
         self.executors[slot] = str(self.started)
         plan = self.ground.read_plan()
@@ -243,7 +243,7 @@ def _open(mq: RocketMq, client: Client, folder: Path, topic: str, seed: int) -> 
 
 
 def play(mq: RocketMq, client: Client, folder: Path, topic: str, seed: int) -> None:
-    """Play the history of a seed. Raise an `AssertionError` that tells it if it ends wrongly."""
+    """Play the history of a seed; if it ends wrongly, raise an `AssertionError` with its events."""
     mq.create_topics({topic: 2})
     with _open(mq, client, folder, topic, seed) as it:
         try:

@@ -1,7 +1,7 @@
 """
 Runs a task until it ends: `python -m tests.kills.task NUMBER SLOT FOLDER SERVER TOPIC`.
 
-The number is that of its driver. The environment variable of Spark names its executor.
+NUMBER is the number of the task's driver. Spark's environment variable names the task's executor.
 """
 
 import random

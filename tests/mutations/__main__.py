@@ -1,7 +1,7 @@
 """
 Breaks one line of the code at a time, in a copy, and checks that tests fail.
 
-`make mutations` prints a line for each break, and exits with 1 if the tests pass in spite of one.
+`make mutations` prints a line for each break, and exits with 1 if the tests pass despite a break.
 The comparison with RocketMQ's classes is left out: the other tests must notice each break without
 Java.
 """
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox",
           "spark_jobs", "tests", "pyproject.toml"]  # fmt: skip
 PATIENCE = 4
-"""How many times as long as with the unbroken code tests may take before they count as endless."""
+"""Tests count as endless if they take this many times as long as with the unbroken code."""
 ROOMS = {
     "strategies": strategies, "engine": engine, "around": around, "following": following,
     "flow": flow,

@@ -1,13 +1,13 @@
 """Lists breaks of the rules of a flow: who may commit, what is seen when, and what is dropped."""
 
-NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow"]
+NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow", "tests/unit/spark_jobs/pipeline/checkpoint"]
 
 COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/flow/serving.py"
 ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task_rows.py"
 LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/sinks/folders.py"
 LOCAL = "spark_jobs/pipeline/flow/sinks/local_files.py"
 CALLS, TABLES = "spark_jobs/pipeline/flow/calls.py", "spark_jobs/pipeline/flow/sinks/tables.py"
-JOURNAL = "spark_jobs/pipeline/flow/journal.py"
+JOURNAL = "spark_jobs/pipeline/checkpoint/journal.py"
 DELTA = "spark_jobs/pipeline/flow/sinks/delta.py"
 FITTING = "spark_jobs/pipeline/flow/sinks/fitting.py"
 DUCKDB = "spark_jobs/pipeline/flow/duckdb_query.py"
@@ -16,13 +16,14 @@ SEPARATE, CHOOSING = (
     "spark_jobs/pipeline/flow/sinks/separate.py",
     "spark_jobs/pipeline/flow/sinks/choosing.py",
 )
-BEGINNING, TAKEOVER = (
-    "spark_jobs/pipeline/flow/beginning.py",
-    "spark_jobs/pipeline/flow/takeover.py",
+BEGINNING = "spark_jobs/pipeline/flow/beginning.py"
+OPENING, TAKEOVER = (
+    "spark_jobs/pipeline/checkpoint/opening.py",
+    "spark_jobs/pipeline/checkpoint/sparks_logs.py",
 )
 
 MUTATIONS = [
-    # A commit counts only from a live session, for queues that it holds, behind the last commit.
+    # A commit counts only from a live session, for queues that it holds, after the last commit.
     (COMMITS, "if session is None or session.id != asked.session:", "if session is None:"),
     (
         COMMITS,
@@ -40,11 +41,11 @@ MUTATIONS = [
     (COMMITS, "if session in live}", "if session}"),
     (COMMITS, "self.ends = dict(begins) | self.ends", "self.ends = self.ends | dict(begins)"),
     # A driver takes the journal before it deletes what another one has not committed.
-    (BEGINNING, "        self.journal.append(state)\n        takeover", "        takeover"),
+    (OPENING, "        self.journal.append(state)\n", ""),
     (JOURNAL, "default=number) > number:", "default=number) > 10**9:"),
     (JOURNAL, "self._writer = uuid.uuid4().hex", 'self._writer = ""'),
     (FOLDERS, "int(name) < self.term", "True"),
-    # The task knows only after the journal, and folders are seen only after it.
+    # Tasks learn of a commit only when it is in the journal. Only then do readers see its folders.
     (SERVING, "            await self._persist(state)\n", ""),
     (
         SERVING,
@@ -67,7 +68,7 @@ MUTATIONS = [
         "except (OSError, Py4JError) as error:\n                text",
         "except Py4JError as error:\n                text",
     ),
-    # Only tasks of this job, each on the executor of its slot, and the newest of a slot.
+    # The driver serves only tasks of this job, on the executor of their slot, the newest of each.
     (
         SERVING,
         "not hmac.compare_digest(\n            hello.secret.encode(), self._secret.encode()\n        )",
@@ -85,7 +86,7 @@ MUTATIONS = [
         "            self._group.end(peer.slot, None, time.monotonic())\n            self._turn()\n",
         "            self._turn()\n",
     ),
-    # Troubles are shown until their queue is past them, and fatal ones end the job.
+    # A trouble is shown until its queue is past it, and a fatal trouble ends the job.
     (SERVING, "if self.ends.get(queue, 0) <= offset", "if False"),
     (
         SERVING,
@@ -98,7 +99,7 @@ MUTATIONS = [
         "                pass",
     ),
     (SERVING, "not counted.leaving_queues + counted.waiting_queues", "not counted.waiting_queues"),
-    # Rows are kept in the order of their offsets, until they are committed, and only then go.
+    # Rows are kept in the order of their offsets, and are dropped only when they are committed.
     (ROWS, "        if begin != self.handled or self.is_outdated:\n            return False\n", ""),
     (ROWS, "if piece.stop > stop]", "if piece.stop < 0]"),
     (ROWS, "pc.invert(is_good)", "is_good"),
@@ -155,7 +156,7 @@ MUTATIONS = [
         "found = Written(written, self._rows.write(delivery, rows))",
     ),
     (CHOOSING, "    if ours != theirs:\n", "    if False:\n"),
-    # Few calls run at the same time, but those that last long hold up no others.
+    # Few calls run at the same time, but calls that last long hold up no other calls.
     (CALLS, "< MOST_CALLS", "< 10**6"),
     (CALLS, "                self._count_no_longer(each)\n", "                pass\n"),
     (CALLS, " and not each.is_reported", ""),
@@ -166,14 +167,14 @@ MUTATIONS = [
     ),
     (CALLS, "            self._running.remove(running)\n", ""),
     (TASK, "        self._delay = 0.0\n        await", "        await"),
-    # What waits for an answer is sent again, and no other task of the slot gets the answer.
+    # A message without an answer is sent again, and no other task of the slot gets the answer.
     (LINK, "secrets.randbits(48)", "1"),
     (
         LINK,
         "        for message, _ in self._calls.values():\n            self._send(message)\n",
         "",
     ),
-    # What is lost is skipped once, and what batches have left is not read twice.
+    # Lost messages are skipped once, and messages that batches have read are not read again.
     (SERVING, "self._lost_below.get(message.queue, 0)", "0"),
     (
         SERVING,
@@ -182,18 +183,21 @@ MUTATIONS = [
     ),
     (
         BEGINNING,
-        "            folders.finish_moves(state.pending, self.open_sinks(state.query, 0).folders)\n",
-        "            pass\n",
+        "        folders.finish_moves(state.pending, known)\n",
+        "",
     ),
-    (BEGINNING, "delete(state.batch)", "delete(state.batch - 1)"),
+    (BEGINNING, "each.delete(batch)", "each.delete(batch - 1)"),
+    (BEGINNING, "batch = state.planned.number", "pass"),
     (BEGINNING, "            seen = require_masters(require_all(seen))\n", "            pass\n"),
     (BEGINNING, "if self.reading.reads(queue.topic)}", "}"),
     (BEGINNING, "skip=self.skip if is_request else state.skip", "skip=state.skip"),
     (BEGINNING, "if not is_request and not skipped.lines:", "if False:"),
-    (TAKEOVER, "entry.aside | entry.offsets", "entry.offsets"),
+    (BEGINNING, "offsets.read_offsets(state.aside) | ", ""),
     (TAKEOVER, "default=0)", "default=-1)"),
     (TAKEOVER, '        journal.move(name, f"{ASIDE}/{journal.number}")\n', "        pass\n"),
-    (TAKEOVER, "skip=skipping.read_last_used(written)", "skip=''"),
+    (TAKEOVER, "skip=position.skip, ", ""),
+    (TAKEOVER, "if number + 1 not in planned:", "if True:"),
+    (TAKEOVER, "batch=number, planned=batch", "planned=batch"),
     (SERVING, "if self._state.pending and not self._unsettled:", "if self._state.pending:"),
     (LOCAL, "            if error.errno != errno.ENOTEMPTY:\n", "            if True:\n"),
     (

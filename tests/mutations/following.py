@@ -54,7 +54,7 @@ MUTATIONS = [
     # If the position of a queue was moved, reading restarts, unless the queue must be released.
     (CORE, "                found.append(self._take(queue))", "                pass"),
     (CORE, "            if reading.is_leaving:\n                self._ask_at = now\n            else:\n", "            if True:\n"),
-    # A transaction that comes late changes nothing, and a position moves with the data or not at all.
+    # A late transaction changes nothing, and a position moves with the data or not at all.
     (POSITIONS, " AND next_offset = ?\n\"\"\"", " AND next_offset <> ? + 1\n\"\"\""),
     (POSITIONS, "if self.cursor.rowcount != 1:", "if self.cursor.rowcount > 1:"),
     (POSITIONS, "if found is not None:\n                raise", "if found is False:\n                raise"),

@@ -1,4 +1,4 @@
-"""Makes random groups for RocketMQ's strategies: most are ordinary, some are odd in each way."""
+"""Makes random groups for RocketMQ's strategies: most are ordinary, some odd in many ways."""
 
 import random
 from typing import Any

@@ -34,7 +34,11 @@ class Terminals:
         return [(self.folder / name).read_text("utf-8") for name in MEMBERS]
 
     def check_orders(self, client: Client, topic: str, pattern: str) -> None:
-        """Send orders to all queues. Each member must print half of them, as the pattern says."""
+        """
+        Send orders to all queues. Each member must print half of them.
+
+        `pattern` finds a printed order.
+        """
         for broker in ("broker-a", "broker-b"):
             for number in range(2):
                 to = To(MessageQueue(topic, broker, number))

@@ -1,8 +1,8 @@
 """
 How readers treat each answer that a broker may give to a pull: as messages, or as a named error.
 
-A relay in front of a real broker inserts the answers. The last tests use real causes, where their
-moment can be chosen: a deleted file of the commit log, and a reset of a group's offset.
+A relay in front of a real broker inserts the answers. The last tests use real causes whose
+moment a test can choose: a deleted file of the commit log, and a reset of a group's offset.
 """
 
 import asyncio

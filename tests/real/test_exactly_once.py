@@ -1,7 +1,7 @@
 """
 Followers that keep positions with their data are killed and frozen, again and again.
 
-The messages are numbered. At the end the database has each number once: `make test` plays it with
+The messages are numbered. At the end the database has each number once. `make test` plays this with
 4,000 messages for each database, `make exactly-once` with 200,000.
 """
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 SESSION_SECONDS = 2.0
 MEMBERS = ("a", "b", "c")
 CALLS = 10_000
-"""About the highest number of calls. Each call is slow, so that many events come in its middle."""
+"""About the highest number of calls. Each call is slow, so that many events come during a call."""
 LEAST_BATCH = 4
 AT_ONCE = 100
 """Messages of one send."""

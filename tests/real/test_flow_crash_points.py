@@ -129,7 +129,7 @@ def make_messages(first: int, stop: int) -> list[StoredMessage]:
 
 
 class BlockingLink:
-    """A task's side of its connection, on which one thing happens after the other."""
+    """A task's side of its connection, which blocks until each answer has come."""
 
     def __init__(self, task: Task, stage: Stage) -> None:
         self.task = task
@@ -148,7 +148,7 @@ class BlockingLink:
         return settled.is_accepted
 
     def report(self, *_: object) -> None:
-        """Nobody asks."""
+        """Ignore the report: these tests do not need it."""
 
     def hear(self, kind: type) -> Any:
         while not isinstance(answer := self.task.hear(), kind):
@@ -185,7 +185,7 @@ class WatchedSinks:
 
 def play(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let drivers and tasks run until everything is committed."""
-    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # a slow machine ends none
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # none ends on a slow machine
     while stage.end < MESSAGES:
         try:
             stage.run_driver()

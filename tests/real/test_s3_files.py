@@ -124,7 +124,7 @@ def test_a_store_that_is_away_is_an_error_that_a_retry_cures(
         for step in (lambda: move(pending, [folders]), lambda: write(folders, 2)):
             with pytest.raises(OSError, match=r"rows|part-0"):
                 step()
-        folders.clean()  # tasks will say it
+        folders.clean()  # no error here: the tasks will report it
     finally:
         s3_server.start()
     move(pending, [folders])

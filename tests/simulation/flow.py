@@ -1,9 +1,9 @@
 """
 The world of a flow: the leader is the driver, each member is a task, and only the driver commits.
 
-A commit and its answer may be lost, late or twice, and the driver may end at any time. Its tasks
-end soon after it, and until then reach no other driver. The journal is what a lost driver leaves.
-It must have each offset once, and no offset may be left out.
+A commit and its answer may be lost, late or duplicated, and the driver may end at any time. The
+tasks of a lost driver end soon after it, and until then they reach no other driver. The journal is
+what a lost driver leaves. The journal must have each offset once, and must leave out no offset.
 """
 
 from collections.abc import Callable
@@ -58,14 +58,14 @@ class Driver(Leader):
             self._write()
 
     def _write(self) -> None:
-        """Write what was accepted as one entry, which takes a while."""
+        """Write all accepted commits as one entry, which takes a while."""
         if self.accepted and not self.is_writing:
             group, self.accepted, self.is_writing = self.accepted, [], True
             self.flow.later(self.flow.rng.random(), partial(self._note_written, group))
 
     def _note_written(self, group: list[TaskCommit]) -> None:
         if self.flow.leader is not self:
-            return  # it has ended before the entry was complete
+            return  # the driver has ended before the entry was complete
         for asked in group:
             self.flow.note_committed(asked)
         for asked in group:
@@ -80,7 +80,7 @@ class Driver(Leader):
 
 @dataclass(slots=True)
 class Holding:
-    """What a task has of one holding of a queue."""
+    """One period in which a task holds a queue, and what the task has done in it."""
 
     life: int
     committed: int
@@ -95,16 +95,16 @@ class FlowProcess(Process):
         self.flow = world
         self.core = FollowerCore(world.make_session, PACE)
         self.driver: Leader | None = None
-        """The only driver that it can reach: the first one that it has found."""
+        """The only driver that the task can reach: the first one that it has found."""
         self.lives: dict[int, int] = {}
         """The newest life of each queue."""
         self.holdings: dict[int, Holding] = {}
         self.number_of_commit = 0
         self.in_flight: TaskCommit | None = None
         self.connection = 0
-        """The number of its newest connection, on which a commit is sent once."""
+        """The number of the task's newest connection. Each connection sends a commit once."""
         self.heard_connection = 0
-        """The newest connection that the driver knows. It has closed the older ones."""
+        """The newest connection that the driver knows. The driver has closed the older ones."""
         self.wanted: list[actions.Commit[int]] = []
 
     def may_act_on(self, queue: int, now: float) -> bool:
@@ -124,10 +124,10 @@ class FlowProcess(Process):
         """
         Ask the driver where the queue begins, until it answers.
 
-        A connection keeps the order: a commit that was sent before is settled before.
+        A connection keeps the order: the driver settles earlier commits before it answers.
         """
         if queue not in self.core.holds or self.lives[queue] != life:
-            return []  # what a holding has begun ends with it
+            return []  # the task no longer holds the queue, or holds it anew
         driver = self.flow.leader
         is_linked = self.flow.is_linked(self) and self.in_flight is None
         if not isinstance(driver, Driver) or not is_linked:
@@ -147,7 +147,7 @@ class FlowProcess(Process):
         return self.core.note_handled(queue, life, stop, now)
 
     def _commit(self, now: float) -> list[Any]:
-        """Answer what is committed, and commit the rest unless a commit is in flight."""
+        """Answer the wanted commits that are done; commit the rest unless a commit is in flight."""
         found: list[Any] = []
         left: list[actions.Commit[int]] = []
         for each in self.wanted:
@@ -173,7 +173,7 @@ class FlowProcess(Process):
         return found
 
     def _send(self, asked: TaskCommit, lives: dict[int, int]) -> None:
-        """Send a commit on one connection after the other, until it is answered."""
+        """Send a commit on one new connection after another, until it is answered."""
         if asked is not self.in_flight or self.is_dead:
             return
         self.connection += 1

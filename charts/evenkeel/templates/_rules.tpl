@@ -1,6 +1,7 @@
 {{/*
-The operator's rights wherever it watches. Some verbs are only used by drivers of jobs: whoever creates a
-Role must hold every right in it. Holding these rights is safer than having the verb escalate.
+The operator's rights in every namespace that it watches. Only drivers of jobs use some of these verbs. The operator
+holds them too, because it creates the drivers' Roles, and whoever creates a Role must hold every right in it. This is
+safer than the verb escalate.
 */}}
 {{- define "evenkeel.rules" -}}
 - apiGroups: [evenkeel.dev]
@@ -12,14 +13,14 @@ Role must hold every right in it. Holding these rights is safer than having the 
 - apiGroups: [evenkeel.dev]
   resources: [topics/status, consumergroups/status]
   verbs: [update]
-# Objects that it creates are owned by a group. Some clusters check who may set owner references.
+# The objects that the operator creates are owned by a group. Some clusters check who may set owner references.
 - apiGroups: [evenkeel.dev]
   resources: [consumergroups/finalizers]
   verbs: [update]
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
-# Assignments that do not fit into a status; the input and reports of jobs; whom members must trust.
+# Assignments that do not fit into a status; the input and reports of jobs; the certificate authority for members.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [{{ if or .Values.jobs.enabled .Values.members.enabled }}get, patch, {{ end }}list, watch, create, delete]
@@ -47,11 +48,11 @@ Role must hold every right in it. Holding these rights is safer than having the 
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [get, create, patch]
-# Protects the ports of drivers and executors.
+# To protect the ports of drivers and executors.
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, create, patch]
-# Drivers also use update, to renew the Lease that the operator created.
+# Only drivers use update: they renew the Lease that the operator has created.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, create, patch, update]

@@ -38,11 +38,11 @@ FAILED = 1
 KEPT_SECONDS = 0.1
 YOUNG_OBJECTS, YOUNG_COLLECTIONS = 2_000, 1_000
 """
-Thresholds of Python's garbage collector: how many new objects lead to a visit of the young ones,
-and how many such visits lead to a visit of the older ones.
+Thresholds of Python's garbage collector: how many new objects start a collection of the young
+objects, and how many such collections start a collection of the older objects.
 
-Requests of members that wait for their answers hold hundreds of thousands of objects, and nothing
-else happens while the collector visits them.
+Requests of members that wait for their answers hold hundreds of thousands of objects. While the
+collector visits these objects, the process does nothing else.
 """
 LEASE = "evenkeel-operator"
 
@@ -152,8 +152,8 @@ async def run(options: Options) -> None:
                 told.cancel()
                 await _cancel(leading)
                 if why:
-                    # After an error kopf may wait for ever for some of its own tasks. Nothing of
-                    # them is needed any more.
+                    # After an error kopf may wait for ever for some of its own tasks. These tasks
+                    # are no longer needed.
                     os._exit(FAILED)
                 enough.set()
                 (result,) = await asyncio.gather(

@@ -41,7 +41,7 @@ class Trust:
     anybody: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """These settings as an `ssl.SSLContext`."""
+        """Return these settings as an `ssl.SSLContext`."""
         return _make_context(self.authorities, anybody=self.anybody)
 
 

@@ -43,10 +43,11 @@ from evenkeel.planning import NotReadyError
 MOST_DEBOUNCE_SECONDS = 2.0
 MEMBERS_SECONDS = 0.2
 """
-From a change of a group's sessions until the group is reconciled.
+Delay between a change of a group's sessions and the reconcile of the group.
 
-A member that joins causes several changes in a row: its session begins, other members release its
-queues, and it holds them. So they cost one status, not three.
+A member that joins causes several changes in a row: its session begins, other members release
+queues, and the new member holds these queues. With the delay, these changes cost one status, not
+three.
 """
 LEAST_SECONDS = 0.1
 """Minimum time between two reconciles without a change."""
@@ -244,7 +245,7 @@ class Loop:
         return min([_choose_interval(group), *(each for each in soon if each is not None)])
 
     def _note_moves(self, group: ConsumerGroup, decision: group_status.GroupDecision) -> None:
-        """Count the moves if the status was written. A write conflict prevents that."""
+        """Count the moves, unless a conflict has prevented the write of the status."""
         written = self._world.find_group(group.head.key)
         is_published = written is not None and written.status.moved == decision.status.moved
         if decision.plan and is_published and decision.status.moved > group.status.moved:

@@ -1,9 +1,9 @@
 """
-Prometheus metrics of topics and groups. They are made at each scrape.
+Prometheus metrics of topics and groups.
 
-So if an object is deleted, its series disappear. The figures of a group are computed once and
-cached until the group changes. Metrics are yielded one by one, so that other tasks can run in
-between.
+They are made at each scrape. So if an object is deleted, its series disappear. The figures of
+a group are computed once and cached until the group changes. Metrics are yielded one by one, so
+that other tasks can run in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

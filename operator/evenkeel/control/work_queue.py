@@ -1,10 +1,10 @@
 """
-A queue of keys to work on. One task at a time works on a key, and no key delays another one.
+A queue of keys to work on. One task at a time works on a key, and many keys are worked on at once.
 
 The first `touch` of an idle key starts its work at once. Touches within `debounce` after the last
 work are combined. Failed work is retried with growing pauses. Work that exceeds its time limit
-counts as failed. The work returns after how many seconds it must be repeated. A touch repeats it
-earlier.
+counts as failed. The work returns the number of seconds until it must be repeated. A touch
+repeats it earlier.
 
 Repeats are cheap: `rests` first checks whether there is anything to do. Repeats are due on whole
 seconds, so that the process wakes up once for many keys.
@@ -23,9 +23,9 @@ from mq_client.errors import MqError
 
 K = TypeVar("K", bound=Hashable)
 Do = Callable[[K], Awaitable[float | None]]
-"""Works on a key. Returns after how many seconds to repeat the work, or None."""
+"""Works on a key. Returns the seconds until the work must be repeated; None for no repeat."""
 Rests = Callable[[K], float | None]
-"""Returns after how many seconds to check again, or None if there is work to do."""
+"""Returns the seconds until the next check, or None if there is work to do."""
 log = logging.getLogger("evenkeel")
 
 

@@ -55,7 +55,7 @@ class World(Protocol):
         """Find the address and the credentials of a topic's cluster."""
 
     def refuse_unless_leading(self) -> None:
-        """Raise if another replica may lead. Brokers do not check this, but API servers do."""
+        """Raise if another replica may lead: brokers would accept the requests of both."""
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed in the meantime."""

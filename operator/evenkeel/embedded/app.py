@@ -1,4 +1,8 @@
-"""`evenkeel run -f FILE`: runs the same control loop as in a cluster, for a file and processes."""
+"""
+`evenkeel run -f FILE`: runs the same control loop as in a cluster.
+
+Objects come from a file, and jobs run as processes.
+"""
 
 import asyncio
 import logging

@@ -1,1 +1,1 @@
-"""The coordinator's edge: members of groups ask here which queues they may read."""
+"""Serves members of groups, which ask the coordinator which queues they may read."""

@@ -1,10 +1,11 @@
 """
-The connections of members: how many there may be, and how long each may take to say something.
+Accepts connections of members, and limits their number and the time until their first request.
 
-A connection is opening (its TLS handshake goes on), idle (no request of it is whole yet) or busy.
-If there are too many, the one that has been opening or idle for longest is closed for the newest.
-A busy one never is: if all are busy, the newest is closed. So whoever opens connections and says
-nothing takes no place from those who ask.
+A connection is opening (its TLS handshake is in progress), busy (a request is being answered) or
+idle. If there are too many connections, a new one replaces the oldest opening connection or, if
+none is opening, the connection that has been idle longest. Busy connections are never closed for a
+new one: if all are busy, the new connection is closed. So clients that open connections without
+sending requests cannot displace clients that send them.
 """
 
 import asyncio
@@ -23,42 +24,50 @@ from aiohttp.web_protocol import RequestHandler as Handler
 
 log = logging.getLogger("evenkeel")
 MOST_CONNECTIONS = 4096
-"""A member has one, and a second one for a while whenever its queues change."""
+"""
+Maximum number of connections. A member has one connection, and for a while a second one whenever
+its queues change.
+"""
 MOST_OPENING = 256
-"""A TLS handshake takes some milliseconds, and about 90 KiB of memory while it lasts."""
+"""
+Maximum number of opening connections. A TLS handshake takes some milliseconds, and about 90 KiB of
+memory while it lasts.
+"""
 OPEN_SECONDS = 5
-"""For a TLS handshake."""
+"""Time limit for a TLS handshake."""
 FIRST_HEAD_SECONDS = 5.0
-"""For the headers of a connection's first request. aiohttp closes what is idle after that."""
+"""
+Time limit for the headers of a connection's first request. Later, aiohttp closes idle connections.
+"""
 BACKLOG = 1024
 PAUSE_SECONDS = 0.5
-"""Before connections are accepted again after an error, such as too many open files."""
+"""Pause after an error, such as too many open files, before connections are accepted again."""
 
 
 class Connections:
     """Accepts connections on a socket, and hands them to aiohttp."""
 
     def __init__(self, server: web.Server, tls: ssl.SSLContext | None) -> None:
-        """Accept nothing yet."""
+        """Prepare without accepting connections."""
         self._server = server
         self._tls = tls
         self._most = max(1, min(MOST_CONNECTIONS, allow_open_files() // 2))
         self._opening: dict[asyncio.Task[None], None] = {}
-        """Oldest first, as all of these."""
+        """The tasks that open connections. The oldest comes first, also in `_idle` and `_busy`."""
         self._idle: dict[Handler, asyncio.TimerHandle | None] = {}
-        """With the timer that closes it, before its first request."""
+        """Before its first request, a connection has a timer that closes it."""
         self._busy: dict[Handler, None] = {}
 
     def __len__(self) -> int:
-        """How many connections there are."""
+        """Return the number of connections."""
         return len(self._opening) + len(self._idle) + len(self._busy)
 
     async def accept(self, listening: socket.socket) -> None:
-        """Accept until cancelled."""
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             failed: asyncio.Future[OSError] = loop.create_future()
-            # If loop.sock_accept is cancelled at the wrong moment, it drops what it has accepted.
+            # A loop.sock_accept that is cancelled at the wrong moment loses an accepted connection.
             loop.add_reader(listening, self._accept, listening, failed)
             try:
                 error = await failed
@@ -87,7 +96,7 @@ class Connections:
 
     @contextlib.contextmanager
     def serve_request(self, request: web.Request) -> Iterator[None]:
-        """Note that a request of this connection is being answered."""
+        """Count the connection of a request as busy while the block runs."""
         handler = request.protocol
         timer = self._idle.pop(handler, None)
         if timer is not None:
@@ -111,7 +120,7 @@ class Connections:
                 timer.cancel()
 
     def note_opened(self, handler: Handler, transport: asyncio.BaseTransport) -> None:
-        """Give a connection a while for its first headers."""
+        """Limit the time until a connection has sent the headers of its first request."""
         close = asyncio.get_running_loop().call_later(FIRST_HEAD_SECONDS, _abort, transport)
         self._idle[handler] = close
 
@@ -140,13 +149,13 @@ class Connections:
             transport.abort()
 
     def _note_tried(self, opened: socket.socket, task: asyncio.Task[None]) -> None:
-        """Close what was cancelled, perhaps before anything was done with it."""
+        """Close the socket of a cancelled task, which may not even have started."""
         self._opening.pop(task, None)
         if task.cancelled():
             opened.close()
 
     def _make_room(self) -> bool:
-        """Close the connection that has said nothing for longest; False if all are busy."""
+        """Close the oldest opening or the longest idle connection; return False if all are busy."""
         opening = next(iter(self._opening), None)
         if opening is not None:
             del self._opening[opening]
@@ -164,10 +173,10 @@ class Connections:
 
 def allow_open_files() -> int:
     """
-    Return how many files this process may open.
+    Return how many files this process may open. Raise the limit if it is too low.
 
-    Many container runtimes begin with a soft limit of 1,024, which any process may raise to its
-    hard limit. Half of the files are for members; the rest is for the API server and for brokers.
+    Many container runtimes set a soft limit of 1,024, which any process may raise to its hard
+    limit. Half of the files are for members; the rest are for the API server and for brokers.
     """
     wanted = 2 * MOST_CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -182,15 +191,15 @@ class _TlsProtocol(sslproto.SSLProtocol):
     """
     TLS with a small buffer.
 
-    asyncio gives each connection 256 KiB and touches them all: 4,096 connections would take more
-    memory than the operator has. Requests of members are small.
+    asyncio gives each connection a buffer of 256 KiB and initializes all of it. With 4,096
+    connections, this would be more memory than the operator has. Requests of members are small.
     """
 
     max_size: ClassVar[int] = 16 * 1024
 
 
 class _Guarded(asyncio.Protocol):
-    """Hands everything to aiohttp, and tells when a connection begins and ends."""
+    """Passes everything to aiohttp, and tells `Connections` when a connection begins and ends."""
 
     def __init__(self, connections: Connections, handler: Handler) -> None:
         self._connections = connections

@@ -1,4 +1,4 @@
-"""All groups whose consumers are members: who is alive, and who may read what."""
+"""Coordinates groups with members: which members are alive, and which queues they may read."""
 
 import asyncio
 import time
@@ -25,19 +25,19 @@ from evenkeel.objects import ConsumerGroup, Key, Topic
 from mq_client.values import MessageQueue
 
 LEAST_SESSION_SECONDS = 1.0
-"""A shorter session ends whenever a machine is busy."""
+"""Minimum session time. A shorter session would end whenever a machine is busy."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Followed:
-    """A group as it was followed last."""
+    """The last followed version of a group, and its source."""
 
     group: ConsumerGroup
     source: GroupSource
 
 
 class Coordination:
-    """One desk for each group with members."""
+    """Coordinates all groups with members. Each group has its own `GroupDesk`."""
 
     def __init__(
         self,
@@ -46,10 +46,11 @@ class Coordination:
         leads: Callable[[], bool] = lambda: True,
     ) -> None:
         """
-        Know of no group yet.
+        Begin without any groups.
 
-        `leads` says whether no other process can coordinate yet. It is asked before and after each
-        answer is made: a process that was frozen meanwhile must not grant anything.
+        `leads` returns True while no other process can coordinate. It is called before and after
+        each answer is made, because a process that was frozen in the meantime must not grant
+        anything.
         """
         self._leads = leads
         self._is_leading = True
@@ -58,13 +59,13 @@ class Coordination:
         self._desks: dict[Key, GroupDesk] = {}
         self._followed: dict[Key, _Followed] = {}
         self.member_silent: Callable[[Key, str], None] = lambda key, member: None
-        """Called when a session has ended because its member said nothing."""
+        """Called when a session has ended because its member sent no request in time."""
         self.queue_released: Callable[[float], None] = lambda seconds: None
-        """Called with the seconds from a queue's withdrawal until its member has released it."""
+        """Called when a withdrawn queue is free, with the seconds since its withdrawal."""
         self.needed = asyncio.Event()
         """Set once a group has members."""
         self.namespaces_changed = asyncio.Event()
-        """Set when the first group of a namespace has members."""
+        """Set when a group begins to have members: its namespace may be new."""
 
     @property
     def namespaces(self) -> set[str]:
@@ -72,7 +73,7 @@ class Coordination:
         return {key.namespace for key in self._desks}
 
     def follow(self, group: ConsumerGroup, topics: Mapping[Key, Topic]) -> None:
-        """Coordinate a group by what its status has published, if its consumers are members."""
+        """Coordinate a group by its published status, if its consumers are members."""
         key, consumers = group.head.key, group.spec.consumers
         if consumers is None or consumers.members is None:
             self.forget(key)
@@ -87,36 +88,36 @@ class Coordination:
             self._publish(key)
 
     def forget(self, key: Key) -> None:
-        """Coordinate this group no longer. Its members stop when their sessions are over."""
+        """Stop coordinating a group. Its members stop when their sessions are over."""
         self._followed.pop(key, None)
         self._close_desk(key, _build_no_group(key))
 
     def list_live(self, key: Key) -> Mapping[str, datetime] | None:
         """
-        List the members of a group that have a session, with its begin.
+        List the members of a group that have a session, and when each session began.
 
-        None while it is not known yet who lives.
+        Return None until all live members are known.
         """
         desk = self._desks.get(key)
         return None if desk is None or not desk.is_settled else desk.live
 
     def list_client_ids(self, key: Key) -> frozenset[str] | None:
-        """List the ids by which brokers may know members; None while it is not known who lives."""
+        """List the ids by which brokers may know members; None until all live members are known."""
         desk = self._desks.get(key)
         return None if desk is None or not desk.is_settled else desk.list_client_ids()
 
     def find_held(self, key: Key) -> HeldQueues | None:
-        """Find where the queues of a group are; None while that is not known yet."""
+        """Count the queues of a group by state, such as granted; None until this is known."""
         desk = self._desks.get(key)
         return desk.held if desk is not None else None
 
     def count_held(self) -> dict[Key, HeldQueues]:
-        """Count where the queues of all groups are."""
+        """Count the queues of all groups by state, such as granted."""
         found = {key: desk.held for key, desk in self._desks.items()}
         return {key: held for key, held in found.items() if held is not None}
 
     async def ask(self, key: Key, member: str, request: MemberRequest) -> MemberAnswer | Refusal:
-        """Answer a member."""
+        """Answer a request of a member."""
         self._refuse_unless_leading()
         desk = self._find_desk(key)
         holds = queue_ids.read_queues(request.holds)
@@ -146,18 +147,18 @@ class Coordination:
             self._desks[key].end(member)
 
     def suspect(self, key: Key, member: str, ended_at: datetime) -> None:
-        """Find out whether a member's session is of a process that has ended at this time."""
+        """End a member's session if it belongs to a process that ended at `ended_at`."""
         if key in self._desks:
             self._desks[key].suspect(member, ended_at)
 
     def close(self) -> None:
-        """Stop to lead."""
+        """Stop leading, and close all desks."""
         self._is_leading = False
         for key in list(self._desks):
             self._close_desk(key, _build_no_lead())
 
     def _publish(self, key: Key) -> None:
-        """Tell a desk who should read what."""
+        """Pass the published owners of a group's queues to its desk."""
         status = self._followed[key].group.status
         owners: dict[MessageQueue, str] = {}
         for assigned in status.assignments:
@@ -165,7 +166,7 @@ class Coordination:
         self._desks[key].publish(status.epoch, owners, self._list_borrowers(key))
 
     def _list_borrowers(self, key: Key) -> list[str]:
-        """List the members that may borrow queues: also those that have no slot yet."""
+        """List the members that may borrow queues, including members that have no slot yet."""
         group = self._followed[key].group
         able = dict.fromkeys(self._desks[key].live, True)
         able |= dict.fromkeys(group.to_drain, False)
@@ -194,9 +195,10 @@ class Coordination:
 
     def _prepare_desk(self, key: Key, terms: Terms, promised: str) -> bool:
         """
-        Make a group's desk if there is none with these terms. Return whether it is new.
+        Make a group's desk, unless it has one with these terms. Return whether the desk is new.
 
-        Other terms make a new one: the members know only the old ones.
+        If the terms have changed, the group gets a new desk, because members know only the old
+        terms.
 
         `promised` is the session time that an older leader may have promised.
         """
@@ -218,12 +220,12 @@ class Coordination:
 
 
 def _find_published(group: ConsumerGroup) -> tuple[object, ...]:
-    """Find what a desk follows. The rest of a status changes more often."""
+    """Return the parts of a group that a desk follows. The rest of a status changes more often."""
     return group.status.epoch, group.status.assignments, group.to_drain
 
 
 def _find_owner(assigned: Assigned) -> str:
-    """Find the member that owns what is assigned to a slot: the one that filled it last."""
+    """Find the member that owns the queues of a slot: the member that filled the slot last."""
     return assigned.pod or assigned.consumer
 
 
@@ -237,13 +239,13 @@ def _build_no_lead() -> DeniedError:
 
 
 def read_terms(members: MemberTerms) -> Terms:
-    """Read the times that a spec gives."""
+    """Convert the settings of `spec.consumers.members` to terms."""
     session = max(LEAST_SESSION_SECONDS, times.parse_duration(members.session))
     return Terms(session, times.parse_duration(members.drain), members.on_outage)
 
 
 def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSource:
-    """Tell members where the messages are, and which of them the group reads."""
+    """Collect what members need to read the group's messages: name servers and filters."""
     name_servers: list[str] = []
     tags, sql = {}, {}
     for key, ref in zip(group.topic_keys, group.spec.topics, strict=True):

@@ -1,9 +1,9 @@
 """
 The coordinator of one group, with the requests of members that wait for an answer.
 
-It adds the clock and the waiting, which the core does not know. Everything runs on one event loop.
-While the machine sleeps, the coordinator's clock stops, so sessions last longer than needed. This
-is safe, because members stop by their own clocks.
+It adds the clock and the waiting to the core, `GroupCoordinator`, which has neither. Everything
+runs on one event loop. While the machine sleeps, the coordinator's clock stops, so sessions last
+longer than needed. This is safe, because members stop by their own clocks.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from mq_client.values import MessageQueue
 Answer = Grants[MessageQueue] | Refusal
 Clock = Callable[[], float]
 CONFIRM_SECONDS = 0.5
-"""Within this time, a live member has a request that waits, or sends one."""
+"""A live member always has a request that waits, or sends a request within this time."""
 LISTED_SECONDS = 180.0
 """
 How long brokers may still list a client after the last request of its member: they close a
@@ -32,18 +32,19 @@ connection that has been silent for 120 s, and check every 10 s.
 
 @dataclass(slots=True)
 class _Life:
-    """What is known of the process behind a session."""
+    """What is known about the process behind a session."""
 
     session: str
     begun_at: datetime
     quiet_since: float
-    """When its last request arrived. If that one waited: when it was answered or given up."""
+    """When the last request arrived. If that request waited, when it was answered or given up."""
     share: float = 1.0
     """
-    How much of a poll its next request waits.
+    The part of a poll for which the next request waits.
 
-    After news this is random. Many members get news at the same time; without a random wait, all
-    their polls would end at the same time from then on, and other answers would be late.
+    After an answer with changed grants, this part is random. Many members get such answers at the
+    same time. Without a random wait, all their polls would end at the same time from then on, and
+    other answers would be late.
     """
 
 
@@ -104,7 +105,7 @@ class GroupDesk:
         self._core.publish(epoch, owners, able, self._clock())
         self._tell()
         if self.is_settled:
-            self._note_held()  # owners may have changed though no grant has
+            self._note_held()  # owners may change although grants do not
 
     def lend(self, able: Sequence[str]) -> None:
         """Lend queues of absent owners to these members from now on."""
@@ -186,7 +187,7 @@ class GroupDesk:
             return
         if self._core.sessions[member].heard_at > suspected_at:
             return
-        if self._clock() - life.quiet_since < CONFIRM_SECONDS:  # its connection was closed later
+        if self._clock() - life.quiet_since < CONFIRM_SECONDS:  # its last request ended later
             self._confirm_later(member, life, suspected_at)
         else:
             self.end(member)

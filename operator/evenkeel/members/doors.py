@@ -1,4 +1,4 @@
-"""Who may ask: each request passes a door before anything else of it is read."""
+"""Decides which clients may send requests. A door checks each request before its body is read."""
 
 import hmac
 from http import HTTPStatus
@@ -23,29 +23,29 @@ STATUSES = {
 
 
 class DeniedError(Exception):
-    """A request that does not reach the coordination."""
+    """A request does not reach the group's coordinator. `denial` is the reason."""
 
     def __init__(self, denial: Denial, message: str) -> None:
-        """The message says what is wrong, and for whom."""
+        """Store the reason, and a message that says what is wrong and for whom."""
         super().__init__(message)
         self.denial = denial
 
 
 class Door(Protocol):
-    """Decides who may ask."""
+    """Decides which clients may send requests."""
 
     async def admit(self, token: str, key: Key, member: str) -> None:
-        """Raise `DeniedError` unless who has this token may ask as this member of this group."""
+        """Raise `DeniedError` unless a client with this token may be this member of the group."""
 
 
 class TokenDoor:
-    """Admits everybody who knows one token, under any name: for a machine of one's own."""
+    """Admits every client that knows one token, under any name. For use on a user's own machine."""
 
     def __init__(self, token: str) -> None:
-        """The token is that of a file."""
+        """Store the token, which comes from a file."""
         self._token = token
 
     async def admit(self, token: str, key: Key, member: str) -> None:
-        """Compare the token."""
+        """Raise `DeniedError` unless the tokens are equal."""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             raise DeniedError(Denial.FORBIDDEN, "the bearer token is not the right one")

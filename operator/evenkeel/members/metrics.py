@@ -1,4 +1,8 @@
-"""Prometheus metrics of members. Counters outlast the leadership; only the leader has gauges."""
+"""
+Prometheus metrics of members.
+
+Counters keep their values after this process stops leading. Only the leader has gauges.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -12,9 +16,9 @@ from evenkeel.objects import Key
 
 LABELS = ("namespace", "name")
 NO_GROUP = Key("", "")
-"""The group of requests whose path names no existing group: clients can invent names."""
+"""Stands for every group that does not exist, because clients can invent names in paths."""
 SECONDS = (0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
-"""Buckets of releases: from two round trips up to a drain and a session."""
+"""Buckets for the time of a release: from two round trips up to a drain and a session."""
 _GAUGES = {
     "sessions": "Members that have a session",
     "granted_queues": "Queues that a member may read",
@@ -25,15 +29,16 @@ _GAUGES = {
 
 
 class MemberMetrics(Collector):
-    """What happens between the coordinator and its members."""
+    """Metrics of sessions, queues and refused requests at the coordinator."""
 
     def __init__(
         self, find: Callable[[], Coordination | None], is_known: Callable[[Key], bool]
     ) -> None:
         """
-        `find` finds the coordination while this process leads.
+        Begin with all counters at zero.
 
-        `is_known` says whether a group exists. When a group is deleted, its series end.
+        `find` returns the coordination while this process leads. `is_known` returns whether a group
+        exists. When a group is deleted, its series end.
         """
         self._find = find
         self._is_known = is_known
@@ -47,7 +52,7 @@ class MemberMetrics(Collector):
         )
 
     def count_refusal(self, group: Key, reason: str) -> None:
-        """Count a request that was refused, for the group of its path."""
+        """Count a refused request for the group that its path names."""
         self._refused[group if self._is_known(group) else NO_GROUP, reason] += 1
 
     def count_silence(self, group: Key) -> None:
@@ -92,7 +97,7 @@ class MemberMetrics(Collector):
         return family
 
     def _collect_silent(self, coordinated: Iterable[Key]) -> Metric:
-        """Each group has a series from the start, so that Prometheus sees the first increase."""
+        """Give each group a series from the start, so that Prometheus sees the first increase."""
         family = CounterMetricFamily(
             "evenkeel_members_silent_sessions",
             "Sessions that ended because their member sent no request in time",

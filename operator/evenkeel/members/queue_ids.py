@@ -1,4 +1,4 @@
-"""Queues as the documents write them, by ranges of ids, and back."""
+"""Converts queues to the ranges of ids that documents contain, and back."""
 
 from collections.abc import Iterable
 
@@ -14,5 +14,5 @@ def read_queues(entries: Iterable[QueueIds | OwnedQueues]) -> frozenset[MessageQ
 
 
 def write_queues(queues: Iterable[MessageQueue]) -> list[QueueIds]:
-    """Write queues, one entry a topic and broker."""
+    """Write queues, with one entry for each topic and broker."""
     return [QueueIds(*source, ids) for source, ids in write_ids(queues).items()]

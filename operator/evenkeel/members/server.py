@@ -1,4 +1,4 @@
-"""Answers members over HTTP: they post requests to `PATH`, and delete it when they leave."""
+"""Answers members over HTTP. They send requests with POST to `PATH`, and DELETE to leave."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ HearRefusal = Callable[[Key, MemberRefusal], None]
 BODY_SECONDS = 5.0
 """A request whose body takes longer is refused."""
 LAST_SECONDS = 1.0
-"""For the last answers, when the server closes."""
+"""Time limit for the last answers when the server closes."""
 MOST_MEMBER_LETTERS = 253
 PATH = "/v1/groups/{namespace}/{group}/members/{member}"
 REFUSED_STATUSES = {
@@ -52,17 +52,17 @@ MESSAGES = {
 
 
 class MembersServer:
-    """Turns requests into questions to the coordination."""
+    """Passes HTTP requests to the coordination."""
 
     def __init__(self, coordination: Coordination, door: Door, refused: HearRefusal) -> None:
-        """Answer those whom the door admits."""
+        """Prepare to answer the requests that the door admits."""
         self._coordination = coordination
         self._door = door
         self._refused = refused
         self.connections: Connections | None = None
 
     def make_app(self) -> web.Application:
-        """Make the application."""
+        """Make the aiohttp application."""
         app = web.Application(client_max_size=MOST_REQUEST_BYTES, middlewares=[self._answer])
         app.add_routes([web.post(PATH, self._ask), web.delete(PATH, self._leave)])
         return app
@@ -89,7 +89,7 @@ class MembersServer:
         return web.Response(status=HTTPStatus.NO_CONTENT)
 
     async def _admit(self, request: web.Request) -> tuple[Key, str]:
-        """Find out which member asks about which group, if it may."""
+        """Return the group and the member of a request. Raise `DeniedError` if not admitted."""
         key = Key(request.match_info["namespace"], request.match_info["group"])
         member = request.match_info["member"]
         if len(member) > MOST_MEMBER_LETTERS:
@@ -110,7 +110,7 @@ class MembersServer:
         request: web.Request,
         handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
-        """Give every answer that is none the same form."""
+        """Answer a request. All refusals have the same form."""
         assert self.connections is not None
         with self.connections.serve_request(request):
             try:
@@ -118,7 +118,7 @@ class MembersServer:
             except DeniedError as error:
                 status = STATUSES[error.denial]
                 return self._refuse(request, status, error.denial.value, str(error))
-            except web.HTTPException as error:  # aiohttp's own: no such path, too long a body
+            except web.HTTPException as error:  # from aiohttp: unknown path, body too long
                 status = HTTPStatus(error.status)
                 return self._refuse(request, status, Denial.BAD_REQUEST.value, error.reason)
 
@@ -153,10 +153,10 @@ async def serve(
     refused: HearRefusal = lambda key, refusal: None,
 ) -> AsyncIterator[int]:
     """
-    Answer members on this socket for as long as this lasts; gives its port.
+    Answer members on this socket while the block runs. Yield the port.
 
-    `refused` hears of each request that is refused. The group is that of its path, which may be
-    anybody's unless the reason says that the token was accepted.
+    `refused` is called for each refused request, with the group that the path of the request names.
+    A client can name any group, unless the reason shows that its token was accepted.
     """
     members = MembersServer(coordination, door, refused)
     runner = web.AppRunner(
@@ -165,7 +165,7 @@ async def serve(
         handle_signals=False,
         shutdown_timeout=LAST_SECONDS,
         auto_decompress=False,  # no member compresses, and aiohttp answers damaged bodies with 500
-        handler_cancellation=True,  # a request whose connection is closed waits no longer
+        handler_cancellation=True,  # a request stops waiting if its connection is closed
     )
     await runner.setup()
     assert runner.server is not None
@@ -183,7 +183,7 @@ async def serve(
 
 
 def open_loopback(port: int) -> socket.socket:
-    """Open a port on this machine; 0 is any free one."""
+    """Open a port on the loopback address; 0 means any free port."""
     return socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
 
 

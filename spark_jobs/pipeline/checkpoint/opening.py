@@ -16,6 +16,7 @@ from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.checkpoint import sparks_logs
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
 from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError
+from spark_jobs.pipeline.failures import Cure, judge_error
 from spark_jobs.pipeline.retries import PATIENCE
 
 log = logging.getLogger("evenkeel.job")
@@ -65,16 +66,22 @@ class CheckpointOpener:
 def begin_patiently(
     begin: Callable[[], Found], assignments: Assignments, stop: threading.Event
 ) -> Found | None:
-    """Find the beginning, however often that fails. Return None if `stop` is set before."""
+    """
+    Find the beginning, and try again after failures. Return None if `stop` is set first.
+
+    Raise a `UsageError` if the user must change something.
+    """
     for pause in PATIENCE.make_pauses():
         try:
             return begin()
         except UsageError:
             raise
         except (MqError, Py4JError, OSError, JournalTakenError) as error:
-            text = str(error).strip().partition("\n")[0]
-            log.warning("the job begins again in %g s: %s", pause, text)
-            assignments.report(BareReport(text))
+            failure = judge_error(error)
+            if failure.cure is Cure.USER:
+                raise UsageError(failure.message) from error
+            log.warning("the job begins again in %g s: %s", pause, failure.message)
+            assignments.report(BareReport(failure.message))
             if stop.wait(pause):
                 return None
     raise AssertionError("pauses have no end")

@@ -1,1 +1,1 @@
-"""Flow: tasks that never end. Each reads the queues of its slot, and the driver alone commits."""
+"""Flow: tasks that never end. Each task reads the queues of its slot. Only the driver commits."""

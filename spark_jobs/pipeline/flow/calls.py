@@ -1,12 +1,13 @@
 """
-Calls the user's function, which may be async, and says which calls do not return.
+Calls the user's function, which may be async, and reports calls that do not return.
 
-Few calls run at the same time, because Python runs one thread at a time, and signs of life must not
-wait for many threads. A call that lasts long is probably waiting for something. It counts no
-longer, so calls that never return hold up only their own queues.
+Only a few calls of a plain function run at the same time: Python runs one thread at a time, and the
+task's signs of life must not wait for many threads. A call that lasts long is probably waiting for
+something, so it no longer counts against this limit. So calls that never return delay only their
+own queues.
 
-Coroutines run on an event loop in a thread of their own. So user's code that blocks its loop delays
-other calls of the function, but no sign of life.
+Coroutines run on an event loop in a thread of their own. If the user's code blocks this loop, it
+delays other calls of the function, but no signs of life.
 """
 
 import asyncio
@@ -23,13 +24,13 @@ from mq_client.values import MessageQueue
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """
-The user's function, as `DataFrame.mapInArrow` has it. A call gets rows of one queue.
+The user's function, as `DataFrame.mapInArrow` takes it. A call gets rows of one queue.
 
-It may be a coroutine function or an async generator too. Or it is a class without arguments: each
-task makes one instance, and calls that.
+The function may also be a coroutine function or an async generator. Instead of a function, it may
+be a class without arguments: then each task makes one instance, and calls that instance.
 """
 MOST_CALLS = 4
-"""How many calls of a plain function run at the same time, without those that last long."""
+"""Maximum number of concurrent calls of a plain function. Calls that last long do not count."""
 LONG_SECONDS = 1.0
 ENDLESS_SECONDS = 60.0
 
@@ -42,7 +43,7 @@ class RunningCall:
     begin: int
     """The offset of its first message."""
     counts: bool = True
-    """Whether it is one of the few that run at the same time."""
+    """Whether the call counts against `MOST_CALLS`."""
     is_reported: bool = False
     since: float = field(default_factory=time.monotonic)
 
@@ -51,7 +52,7 @@ class UsersCalls:
     """All calls of a task's function."""
 
     def __init__(self, function: Function | None) -> None:
-        """Make an instance of a class, and call nothing yet."""
+        """Call nothing yet. If the function is a class, make the instance."""
         made: Any = function
         self._function: Any = made() if isinstance(made, type) else made
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -75,7 +76,7 @@ class UsersCalls:
             self._running.remove(running)
 
     def find_endless(self) -> list[RunningCall]:
-        """Let long calls count no longer, and find those that may never return, each once."""
+        """Stop counting long calls. Return the calls that may never return, each only once."""
         now, found = time.monotonic(), []
         for each in list(self._running):
             if now - each.since > LONG_SECONDS:
@@ -86,7 +87,7 @@ class UsersCalls:
         return found
 
     def close(self) -> None:
-        """End the loop of coroutines. Those that still run are dropped."""
+        """End the event loop of coroutines. Coroutines that still run are dropped."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 

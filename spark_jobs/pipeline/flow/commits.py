@@ -6,10 +6,10 @@ Only the driver commits, so one place decides for all tasks. A commit counts if
 - its session lives, and holds each queue that the commit names;
 - each of its ranges begins where the last commit of that queue ended.
 
-Why nothing is committed twice, and nothing is left out: by the second rule the ranges of a queue
-that were committed lie one behind the other, without a hole and without an overlap. The first rule
-adds that a task which was given up cannot commit, whenever it wakes up. Rows become visible only
-after their commit is in the journal, so rows that are visible belong to such ranges.
+Why nothing is committed twice, and nothing is left out: by the second rule, the committed ranges of
+a queue follow each other without gaps and overlaps. By the first rule, a task that was given up
+cannot commit, whenever it wakes up. Files become visible only after their commit is in the journal,
+so all visible files belong to such ranges. `sinks/__init__.py` says what holds for other sinks.
 """
 
 from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ class Commits:
         """By session: the number of its last commit that counted."""
 
     def begin(self, begins: Mapping[MessageQueue, int]) -> None:
-        """Begin new queues at these offsets. Queues that were begun before stay where they are."""
+        """Begin new queues at these offsets. Queues that were begun before keep their ends."""
         self.ends = dict(begins) | self.ends
 
     def is_repeated(self, asked: TaskCommit) -> bool:
@@ -38,7 +38,7 @@ class Commits:
         return self._last.get(asked.session, 0) >= asked.number
 
     def accept(self, asked: TaskCommit, session: Session[MessageQueue] | None) -> bool:
-        """Advance the ends by a commit, or refuse it. `session` is the live one of its slot."""
+        """Accept a commit and advance the ends, or refuse it. `session` is the slot's live one."""
         if session is None or session.id != asked.session:
             return False
         held = session.grants | session.leaving.keys()

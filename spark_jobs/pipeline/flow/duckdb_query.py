@@ -1,9 +1,10 @@
 """
 A query in the dialect of DuckDB, as the function of a flow.
 
-Spark runs its SQL in stages that begin and end, and a flow has none. DuckDB runs inside the task,
-on Arrow's memory. Some expressions of both dialects look the same and give other values: `CAST(body
-AS string)` escapes all but ASCII in DuckDB. So a query of Spark never runs here by itself.
+Spark runs its SQL in stages that begin and end, and a flow has no such stages. DuckDB runs inside
+the task, on Arrow's memory. Some expressions exist in both dialects, but give different values: in
+DuckDB, `CAST(body AS string)` escapes everything except ASCII. So DuckDB never runs a query that
+was written for Spark, unless the user asks for that.
 """
 
 import functools
@@ -58,16 +59,17 @@ class DuckDbQuery:
 
 @functools.cache
 def _open_database() -> Any:
-    """Open the database of this process. It is in memory, and has nothing but views."""
+    """Open the database of this process. It is in memory, and contains only views."""
     import duckdb
 
-    # A task runs many calls beside each other, so none needs threads of its own. Without
-    # replacements, a wrong name in a query is an error, and no variable of our code.
+    # A task runs many calls concurrently, so no call needs threads of its own. With replacements,
+    # DuckDB would take a wrong name in a query for a variable of our code. Without them, the name
+    # is an error.
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
         "python_enable_replacements": False,
         "autoinstall_known_extensions": False,
     }
     database = duckdb.connect(config=config)
-    database.execute("SET GLOBAL TimeZone = 'UTC'")  # not that of each container
+    database.execute("SET GLOBAL TimeZone = 'UTC'")  # not the time zone of each container
     return database

@@ -1,5 +1,5 @@
 """
-Runs a job as a flow: one task in each slot that never ends, and a driver that commits.
+Runs a job as a flow: in each slot one task that never ends, and a driver that commits.
 
     FlowEngine         follows the assignment, and reports
       FlowTasks        keeps a task in each filled slot
@@ -64,7 +64,7 @@ class FlowEngine:
         engine: str,
         beginning: FlowBeginning,
     ) -> None:
-        """Do nothing yet. `engine` is for the report."""
+        """Do nothing yet. `engine` describes the engine in the report."""
         self._server = server
         self._tasks = tasks
         self._assignments = assignments
@@ -120,7 +120,7 @@ class FlowEngine:
         )
 
     def _is_complete(self) -> bool:
-        """Whether a scheduled run has committed all that was there when it began."""
+        """Whether a scheduled run has committed all messages that existed when it began."""
         ends, until = self._server.ends, self._until
         return until is not None and all(ends.get(queue, 0) >= at for queue, at in until.items())
 
@@ -153,7 +153,7 @@ def run(
     stop: threading.Event,
     engine: str,
 ) -> int:
-    """Make the parts of a flow's driver, and run it. `engine`: for the report."""
+    """Make the parts of a flow's driver, and run it. `engine` describes the engine in reports."""
     requests = ExecutorRequests(context, job.executors)
     warm_ups = WarmUps(PythonWarmUp(context, reading.cluster))
     slots = ExecutorSlots(context, job.name, warm_ups, requests)
@@ -165,7 +165,7 @@ def run(
     beginning = begin_patiently(beginner.begin, assignments, stop)
     if beginning is None:
         return exit_codes.TRY_AGAIN
-    # The number of the entry with which this driver has taken the journal is its term.
+    # The driver's term is the number of the last entry that it wrote when it took the journal.
     sinks = users.open_sinks(beginning.state.query, journal.number)
     secret = secrets.token_hex(32)
     for each in sinks.folders:
@@ -197,7 +197,7 @@ def run(
 
 
 def _start(server: FlowServer, context: SparkContext, port: int, secret: str) -> DriverPlace:
-    """Let the server listen where the executors reach this driver."""
+    """Start the server at the address where the executors reach this driver."""
     conf = context.getConf()
     host = conf.get("spark.driver.bindAddress", conf.get("spark.driver.host", ""))
     try:

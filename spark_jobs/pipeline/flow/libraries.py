@@ -1,4 +1,4 @@
-"""Libraries that only some jobs need, and that our image does not have."""
+"""Checks for libraries that only some jobs need, and that our image does not have."""
 
 import importlib.util
 
@@ -6,7 +6,7 @@ from mq_client.errors import UsageError
 
 
 def check_installed(what: str, package: str) -> None:
-    """Raise a `UsageError` if the library is missing that a part of the job needs."""
+    """Raise a `UsageError` if a library that a part of the job needs is missing."""
     if importlib.util.find_spec(package) is None:
         raise UsageError(
             f"{what} needs the Python package {package} in the image of driver and executors: see "

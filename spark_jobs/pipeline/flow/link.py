@@ -1,8 +1,8 @@
 """
 The task's side of its connection to the driver.
 
-The connection is opened again when it ends. Whatever waits for an answer is then sent again; the
-driver recognises a commit that it has seen before.
+When the connection ends, the task opens a new one. Then it sends each call again that still waits
+for an answer. The driver recognises a commit that it has seen before.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class DriverPlace(msgspec.Struct, frozen=True):
 
 
 class DriverLink:
-    """Carries the requests of one task. `follower.running` sees it as its coordinator."""
+    """Carries the requests of one task. `follower.running` uses it as its coordinator."""
 
     def __init__(
         self, place: DriverPlace, slot: str, executor: str | None, stop: Callable[[], None]
@@ -53,15 +53,17 @@ class DriverLink:
         # An answer for a task that has ended may reach the next task of its slot. So the calls of
         # different tasks have different numbers.
         self._numbers = itertools.count(secrets.randbits(48))
+        self._untold: dict[MessageQueue, wire.TaskTrouble] = {}
+        """By queue: the last trouble that was reported without a connection."""
         self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
         self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[Answer]]] = {}
         """
-        Calls that wait for an answer. They are sent again on a new connection, in their order:
-        where a queue begins is asked behind a commit of its last holding.
+        Calls that wait for an answer. A new connection sends them again in their order, because a
+        commit of a queue's last holding must arrive before the question where the queue begins.
         """
 
     async def run(self) -> None:
-        """Keep a connection until this is cancelled."""
+        """Keep a connection to the driver until this coroutine is cancelled."""
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         while True:
             try:
@@ -115,7 +117,7 @@ class DriverLink:
         return found
 
     async def commit(self, make: Callable[[int], wire.TaskCommit]) -> bool:
-        """Send the commit that `make` makes for a call; return whether the driver accepts it."""
+        """Send the commit that `make` makes for a call number; return whether it is accepted."""
         found = await self._call(make)
         assert isinstance(found, wire.Settled)
         return found.is_accepted
@@ -127,9 +129,12 @@ class DriverLink:
         text: str,
         consequence: wire.Consequence = wire.Consequence.QUEUE_WAITS,
     ) -> None:
-        """Tell the driver what goes wrong. If it cannot be told now, it is told the next time."""
-        with contextlib.suppress(OSError):
-            self._send(wire.TaskTrouble(queue, offset, text, consequence))
+        """Tell the driver what goes wrong. If the connection has ended, the next one tells it."""
+        trouble = wire.TaskTrouble(queue, offset, text, consequence)
+        try:
+            self._send(trouble)
+        except OSError:
+            self._untold[queue] = trouble
 
     async def _call(self, make: Callable[[int], wire.FromTask]) -> Answer:
         call = next(self._numbers)
@@ -137,7 +142,7 @@ class DriverLink:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._calls[call] = message, answer
         try:
-            with contextlib.suppress(OSError):  # it is sent again on the next connection
+            with contextlib.suppress(OSError):  # the next connection sends it again
                 self._send(message)
             return await answer
         finally:
@@ -153,6 +158,8 @@ class DriverLink:
         self._send(self._hello)
         for message, _ in self._calls.values():
             self._send(message)
+        while self._untold:
+            self._send(self._untold.pop(next(iter(self._untold))))
         self._is_connected.set()
         with contextlib.suppress(OSError, ValueError, *UNREADABLE):
             while line := await reader.readline():

@@ -1,8 +1,8 @@
 """
-The rows that a task has made and not committed.
+The rows that a task has made, but not committed yet.
 
 A holding of a queue keeps its rows in memory until they are committed. If the queue is given up,
-its rows go, and those of other queues stay.
+its rows are dropped, and the rows of other queues stay.
 """
 
 import itertools
@@ -27,7 +27,7 @@ class HandledPiece:
     rows: Sequence[pa.RecordBatch]
     dead: Sequence[pa.RecordBatch]
     bytes: int
-    """The size of its rows. Arrow counts it anew each time, which is slow."""
+    """The size of the rows. It is kept, because Arrow counts it anew each time, which is slow."""
     made_at: float = field(default_factory=time.monotonic)
 
 
@@ -40,13 +40,17 @@ class HeldRows:
     committed: int
     """The journal has everything below this offset."""
     stored: int | None
-    """The sink's own position; None if it has none yet. Without positions, as `committed`."""
+    """
+    The position in the sink; None if the sink has no position of the queue yet.
+
+    If the sink does not keep positions, this is the same as `committed`.
+    """
     handled: int = -1
     """The user's function has done everything below this offset."""
     pieces: list[HandledPiece] = field(default_factory=list)
-    """What has been handled and not committed, in the order of the offsets."""
+    """The pieces that are handled, but not committed yet, in the order of their offsets."""
     is_outdated: bool = False
-    """Whether its rows were dropped: the queue begins anew where the sink says."""
+    """Whether the rows were dropped. Then the queue begins anew, where the sink says."""
 
     def __post_init__(self) -> None:
         """Begin without rows."""
@@ -56,7 +60,7 @@ class HeldRows:
         self, begin: int, stop: int, rows: Sequence[pa.RecordBatch],
         dead: Sequence[pa.RecordBatch] = (),
     ) -> bool:  # fmt: skip
-        """Add the rows of a range. Return False, and add nothing, unless it begins at the end."""
+        """Add the rows of a range. If it does not begin at `handled`, return False instead."""
         if begin != self.handled or self.is_outdated:
             return False
         size = sum(batch.nbytes for batch in (*rows, *dead))
@@ -66,7 +70,7 @@ class HeldRows:
 
     @property
     def is_committable(self) -> bool:
-        """Whether it has something to commit."""
+        """Whether the holding has something to commit, and may commit it."""
         return self.is_live() and not self.is_outdated and self.handled > self.committed
 
     def check(self, queue: MessageQueue) -> None:
@@ -93,7 +97,7 @@ class HeldRows:
         self.committed = self.stored = stop
 
     def drop(self) -> None:
-        """Drop the rows: what they belong to is handled again."""
+        """Drop the rows. Their messages are handled again, when the queue begins anew."""
         self.is_outdated = True
         self.pieces.clear()
 
@@ -104,7 +108,7 @@ class HeldRows:
 
 
 def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-    """Divide rows into good ones, without the column of the error, and those with an error."""
+    """Divide rows into good rows, without the error column, and rows with an error."""
     good: list[pa.RecordBatch] = []
     bad: list[pa.RecordBatch] = []
     for batch in batches:
@@ -118,12 +122,12 @@ def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], lis
 
 
 def join_neighbours(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Join neighbours with the same columns: most batches have few rows, and writing takes long."""
+    """Join neighbours with the same columns: most batches are small, and each write takes long."""
     groups = itertools.groupby(batches, key=lambda batch: batch.schema)
     return [pa.concat_batches(group) for _, group in groups]
 
 
 def make_table(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Join batches into a table; a column that a batch does not have is null there."""
+    """Join batches into a table. If a batch lacks a column, its rows have null there."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     return pa.concat_tables(tables, promote_options="default")

@@ -1,11 +1,12 @@
 """
 The driver's side of a flow: grants queues to tasks, and commits what they have written.
 
-Everything here runs on one event loop in a thread of its own. The driver's loop calls only the
-methods of `FlowServer` that say so. Files are written in threads, so that grants never wait for
-them.
+Everything here runs on one event loop in a thread of its own. The driver's loop calls only those
+methods of `FlowServer` whose docstrings say so. Files are written in threads, so that grants never
+wait for them.
 
-A commit goes through these steps; a crash between any two of them is in the table of `journal`:
+A commit goes through these steps. The table in `journal` says what happens after a crash between
+any two of them:
 
     accepted by `Commits`  ->  in an entry of the journal  ->  its folder moved  ->  the task knows
 
@@ -55,21 +56,21 @@ log = logging.getLogger("evenkeel.job")
 TERMS = Terms(session=2.0, drain=30.0)
 """A task that is silent for `session` is given up: it is frozen, cut off, or dead."""
 RETURN_SECONDS = 0.3
-"""A task whose connection has ended may connect again for so long."""
+"""How long a task may take to connect again after its connection has ended."""
 LOCATE_AGAIN_SECONDS = 1.0
 FindBegins = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
-"""Find where queues begin that are not among these."""
+"""Finds where all queues begin that are not among the given ones."""
 
 NoteCommit = Callable[[wire.CommitFigures], None]
-"""Learns of a commit in the journal. The age is that of its rows now."""
+"""Is called for each commit in the journal. `age` is the age of its rows at that time."""
 
 
 class LossRefusedError(Exception):
-    """Messages are lost, or a queue was made anew, and only the user may allow that."""
+    """Messages are lost, or a queue was created again, and only the user may allow that."""
 
 
 class LossFoundError(Exception):
-    """Messages are lost, and the user allows that: the driver must start again to skip them."""
+    """Messages are lost, and the user allows losses. The driver must start again to skip them."""
 
 
 @dataclass(eq=False)
@@ -132,7 +133,7 @@ class FlowServer:
         self._group: GroupCoordinator[MessageQueue] = GroupCoordinator(TERMS, time.monotonic(), 0)
         self._assignment = NO_ASSIGNMENT
         self._expected: dict[str, str] = {}
-        """By slot: the executor whose task may be its member."""
+        """By slot: the executor whose task may read the slot's queues."""
         self._peers: dict[str, Peer] = {}
         self._accepted: list[AcceptedCommit] = []
         """Commits that wait for the next entry of the journal."""
@@ -154,7 +155,7 @@ class FlowServer:
         self.adopted_epoch = state.epoch
         self.batch = state.batch
         self._troubles: dict[MessageQueue, tuple[int, str]] = {}
-        """The queues that stand still: at which offset, and why."""
+        """The queues that stand still, each with its offset and the reason."""
         self.trouble: str | None = None
         """What goes wrong now, in words. Other threads may read it."""
         self.port = 0
@@ -181,11 +182,11 @@ class FlowServer:
         """End all connections. The driver's loop calls it, once the tasks have ended."""
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
-        if self._state.pending and not self._unsettled:  # else a move may not be finished
+        if self._state.pending and not self._unsettled:  # otherwise a move may be unfinished
             self._forget_moves()
 
     def _forget_moves(self) -> None:
-        """Let the journal end without folders, so that the next job may have another sink."""
+        """Write a last entry without pending folders: the next job may have another sink."""
         try:
             self._journal.append(msgspec.structs.replace(self._state, pending=[]))
         except (OSError, Py4JError, JournalTakenError) as error:
@@ -317,7 +318,7 @@ class FlowServer:
         peer.timer = self._loop.call_later(min(asked.wait_seconds, TERMS.poll), self._answer, peer)
 
     def _answer(self, peer: Peer) -> None:
-        """Answer the newest question of a task, if one waits."""
+        """Answer the newest `TaskAsk` of a task, if one waits."""
         session = self._group.sessions.get(peer.slot)
         if peer.waiting is None or session is None or self._peers.get(peer.slot) is not peer:
             return
@@ -330,7 +331,7 @@ class FlowServer:
         peer.waiting = None
 
     async def _locate(self, peer: Peer, message: wire.TaskLocate) -> None:
-        """Answer where a queue begins. Ask the brokers until they say it, for a new queue."""
+        """Answer where a queue begins. For a new queue, ask the brokers until they answer."""
         while message.queue not in self._commits.ends:
             await self._find_new_begins(message.queue)
             if self._peers.get(peer.slot) is not peer:
@@ -354,7 +355,7 @@ class FlowServer:
     def _hear_commit(self, peer: Peer, asked: wire.TaskCommit) -> None:
         unsettled = self._unsettled.get(asked.session)
         if unsettled is not None and unsettled.number == asked.number:
-            # It was accepted, even if its session is over by now.
+            # The commit was accepted, even if its session is over by now.
             self._unsettled[asked.session] = asked
             return
         session = self._group.sessions.get(peer.slot)
@@ -435,7 +436,7 @@ class FlowServer:
                 pass
 
     def _note_progress(self) -> None:
-        """Forget troubles that are over, and say those that are not."""
+        """Forget troubles that are over, and show those that last in `trouble`."""
         self._troubles = {
             queue: (offset, text)
             for queue, (offset, text) in self._troubles.items()
@@ -446,7 +447,7 @@ class FlowServer:
         self.trouble = f"{texts[0]}{more}" if texts else None
 
     def _turn(self) -> None:
-        """Apply the time, answer tasks whose grants have changed, and wake up when time matters."""
+        """Apply the time, answer tasks whose grants have changed, and set the next timer."""
         self._group.tick(time.monotonic())
         for slot in self._group.take_silent():
             self.given_up += 1
@@ -468,7 +469,7 @@ class FlowServer:
 
 
 def _take(steps: list[Callable[[], None]]) -> None:
-    """Take steps in their order. After an error, those that are left can be taken later."""
+    """Take steps in order, and remove those that succeed. After an error, call it again."""
     while steps:
         steps[0]()
         del steps[0]

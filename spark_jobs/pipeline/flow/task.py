@@ -30,10 +30,10 @@ from spark_jobs.pipeline.flow.task_rows import TaskRows
 from spark_jobs.pipeline.flow.wire import Consequence
 
 MOST_ROWS = 4096
-"""The most messages for one call of the user's function."""
+"""Maximum number of messages in one call of the user's function."""
 FEW_BYTES = 8 * 1024
 THREADS = 64
-"""Most of them wait: for `UsersCalls`, for memory, or for something that the function asks."""
+"""Most threads wait: for `UsersCalls`, for memory, or for an answer that the function needs."""
 ATTEMPTS = 3
 
 
@@ -47,7 +47,7 @@ class FlowTask:
     sinks: FlowSinks
     function: Function | None
     commit_seconds: float
-    """How often rows are committed."""
+    """Seconds between two commits of rows."""
 
     def __call__(self, _: Iterable[str]) -> Iterator[None]:
         """Follow until the driver says that the task must end."""
@@ -95,7 +95,7 @@ async def _watch(calls: UsersCalls, link: DriverLink) -> None:
 
 
 class FlowBrokers(GroupBrokers):
-    """The brokers of a task. It commits to the driver instead of to them."""
+    """The brokers of a task. Offsets are committed to the driver, not to the brokers."""
 
     def __init__(
         self, source: GroupSource, options: FollowerOptions, reading: Reading, rows: TaskRows,
@@ -109,7 +109,7 @@ class FlowBrokers(GroupBrokers):
         self._link = link
 
     async def locate(self, work: Work) -> int:
-        """Begin where the journal says, which `TaskRows.read_position` has asked for."""
+        """Begin where the journal says: `TaskRows.read_position` has asked for that offset."""
         assert work.stored is not None
         self._rows.hold(work)
         work.position = Position(
@@ -132,8 +132,8 @@ class FlowBrokers(GroupBrokers):
             self._link.report(error.queue, error.asked, str(error), Consequence.JOB_ENDS)
             raise
         except BeyondEndError as error:
-            # The journal has the offset from which the queue must turn back. Only a driver that
-            # starts may change it.
+            # The journal has an offset after the end of the queue. Only a driver that starts may
+            # change that offset.
             consequence = Consequence.JOB_STARTS_AGAIN if may_lose else Consequence.JOB_ENDS
             self._link.report(error.queue, error.asked, str(error), consequence)
             raise

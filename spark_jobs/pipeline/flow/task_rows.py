@@ -2,8 +2,9 @@
 The rows of a task: the user's function makes them, sinks take them, and the driver commits them.
 
 Every `commit_seconds` the rows of all queues are written together, and committed together. If a
-sink refuses rows, those queues begin anew, and each call of the function is committed alone until
-the refused rows are passed. So a message that is refused is found, and goes to the dead letters.
+sink refuses rows, the queues of this commit begin anew. Each call of the function is committed
+alone until the queues are past these rows. So the task finds the refused message, and sends it to
+the dead letters.
 """
 
 import asyncio
@@ -41,16 +42,16 @@ from spark_jobs.planning import Range
 log = logging.getLogger("evenkeel.job")
 Value = TypeVar("Value")
 MOST_BYTES = 64 * 1024 * 1024
-"""Rows of this size are committed at once."""
+"""If the rows that are not committed exceed this size, the task commits at once."""
 ROOM_SECONDS = 0.5
 SILENT_SECONDS = 60.0
-"""A sink that does not answer for so long is named."""
+"""The task reports a sink that does not answer for this time."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Between attempts to write rows."""
+"""Pauses between attempts to write rows."""
 
 
 class NoDeadLetterError(Exception):
-    """The function has found a row wrong, and there is no place for it."""
+    """The function has set an error in a row, and the job has no place for dead letters."""
 
 
 class CommitRefusedError(Exception):
@@ -59,7 +60,7 @@ class CommitRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What a commit takes of one holding."""
+    """The rows of one holding that go into a commit."""
 
     queue: MessageQueue
     held: HeldRows
@@ -74,8 +75,8 @@ class TaskRows:
     """
     The rows of all queues of a task.
 
-    `follower.handling` sees it as a handler that keeps positions. `__call__` runs in the handler's
-    threads, everything else on the event loop.
+    `follower.handling` uses it as a handler that keeps positions. `__call__` runs in the handler's
+    threads, and everything else runs on the event loop.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class TaskRows:
         self._is_failing = False
         """Whether the last attempt to write rows has failed."""
         self._delay = 0.0
-        """The longest time from a message's storing to its call, since the last commit."""
+        """The longest time from storing a message until its call, since the last commit."""
 
     async def read_position(self, group: str, queue: MessageQueue) -> int:
         """Ask the driver where a queue begins, and commit what the sink has beyond that."""
@@ -118,7 +119,7 @@ class TaskRows:
         if read is None:
             self._stored[queue] = found.offset
             return found.offset
-        # The holding may end at any time, but neither a thread nor a commit can be broken off.
+        # The holding may end at any time, but neither a thread nor a commit can be interrupted.
         work = self._loop.create_task(self._read_position(group, queue, found.offset, read))
         return await asyncio.shield(work)
 
@@ -177,12 +178,12 @@ class TaskRows:
                 self._room.wait(ROOM_SECONDS)
 
     def _note_delay(self, rows: pa.RecordBatch) -> None:
-        stored = rows["store_timestamp"][0].value  # in microseconds; the first is the oldest
+        stored = rows["store_timestamp"][0].value  # in microseconds; the first row is the oldest
         if stored is not None:
             self._delay = max(self._delay, time.time() - stored / 1e6)
 
     def bury(self, work: Work, letter: DeadLetter) -> None:
-        """Keep a message that was given up as a dead letter, and handle the queue behind it."""
+        """Keep a message that was given up as a dead letter, and continue after it."""
         row = schema.make_error_rows([(letter.message, letter.trouble)], self._includes_properties)
         with self._room:
             held = self._held[work.queue]
@@ -191,7 +192,7 @@ class TaskRows:
 
     async def commit(self, work: Work, offset: int) -> None:
         """
-        Commit the rows of all queues, until those of this one are committed up to `offset`.
+        Commit the rows of all queues, until the rows of this queue are committed up to `offset`.
 
         A queue may stand still at a message that follows offsets which a filter has left out. Then
         no call has covered those offsets, and they are not committed.
@@ -216,7 +217,7 @@ class TaskRows:
         return self._committing
 
     def _deliver_from_thread(self, queue: MessageQueue, held: HeldRows) -> None:
-        """Commit the rows of one queue. If the sink refuses them, their messages are tried anew."""
+        """Commit the rows of one queue. If the sink refuses them, handle their messages again."""
         try:
             self._run_on_loop(self._deliver(queue, held))
         except RowsRefusedError:
@@ -229,7 +230,7 @@ class TaskRows:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _deliver_or_drop(self, queue: MessageQueue, held: HeldRows) -> None:
-        """Commit what is left of calls before: dead letters. If they are refused, begin anew."""
+        """Commit the dead letters of earlier calls. If the sink refuses them, begin anew."""
         try:
             await asyncio.shield(self._loop.create_task(self._deliver(queue, held)))
         except RowsRefusedError as error:
@@ -259,8 +260,8 @@ class TaskRows:
         """
         Write the rows of all queues, or of only one, and commit them.
 
-        A queue whose rows the sink does not take begins anew: where its position is, or call by
-        call, so that only the messages that are refused are held up.
+        If the sink does not take the rows of a queue, the queue begins anew: at its position, or
+        with a commit after each call, so that only the refused messages are held up.
         """
         async with self._one_by_one:
             with self._room:
@@ -283,7 +284,7 @@ class TaskRows:
                     self._begin_carefully(cut.queue, cut.held)
 
     def _belongs(self, queue: MessageQueue, held: HeldRows, only: MessageQueue | None) -> bool:
-        """Whether a queue belongs to a commit of all queues, or to that of only one."""
+        """Whether a queue belongs to a commit: of all queues, or of `only` one."""
         if only is not None:
             return queue == only
         return not self._is_careful(queue, held.committed)

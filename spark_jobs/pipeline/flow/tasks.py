@@ -29,7 +29,7 @@ class SlotTask:
 
 
 class TaskRetries:
-    """Decides when the failed task of a slot begins again: later each time, until it commits."""
+    """Decides when a slot's failed task begins again. Pauses grow until the task commits rows."""
 
     def __init__(self) -> None:
         """Begin without a failure."""
@@ -40,7 +40,7 @@ class TaskRetries:
         self._text = ""
 
     def note_failure(self, rows: int, now: float, text: str) -> None:
-        """Note a failure. `rows`: how many rows the slot had committed by then."""
+        """Note a failure. `rows` is the number of rows that the slot had committed by then."""
         if rows != self._rows:
             self._pauses, self._rows, self._failures = PATIENCE.make_pauses(), rows, 0
         self.at = now + next(self._pauses)
@@ -105,7 +105,7 @@ class FlowTasks:
             log.warning("%s", text)
 
     def wait_for_ends(self) -> None:
-        """Wait until all tasks have finished what they have begun, after they were told to."""
+        """Wait for tasks that were told to end, until they have finished what they have begun."""
         until = time.monotonic() + END_SECONDS
         for task in self._tasks.values():
             task.thread.join(max(0.0, until - time.monotonic()))

@@ -25,7 +25,7 @@ class FlowPart:
 
 
 def list_obstacles(job: JobFile) -> list[str]:
-    """List what the job wants and a flow cannot do."""
+    """List what the job needs, but a flow cannot do."""
     found = ["transform.sql"] if job.transform.sql else []
     master = job.spark.get("spark.master", "")
     if _WITHOUT_EXECUTORS.fullmatch(master):

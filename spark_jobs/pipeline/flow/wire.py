@@ -17,7 +17,7 @@ from spark_jobs.planning import Range
 
 
 class TaskHello(msgspec.Struct, frozen=True, tag=True):
-    """Who the task is. A task that may not begin gets the answer `Stop`."""
+    """Identifies the task. A task that may not begin gets the answer `Stop`."""
 
     secret: str
     slot: str
@@ -46,11 +46,15 @@ class CommitFigures(msgspec.Struct, frozen=True):
     age: float = 0.0
     """Seconds since its first rows were made."""
     delay: float = 0.0
-    """The longest time from a message's storing to its call, by the clocks of both machines."""
+    """The longest time from storing a message until its call, by the clocks of both machines."""
 
 
 class TaskCommit(msgspec.Struct, frozen=True, tag=True):
-    """These ranges are handled, and their rows are in the folder. A folder is seen once granted."""
+    """
+    Commit ranges that are handled, and whose rows are written.
+
+    If rows are in a folder, the folder becomes visible once the commit is accepted.
+    """
 
     call: int
     session: str
@@ -69,7 +73,7 @@ class Consequence(enum.Enum):
 
     QUEUE_WAITS = "QueueWaits"
     JOB_STARTS_AGAIN = "JobStartsAgain"
-    """The driver starts again, and skips what is lost before it begins."""
+    """The driver starts again, and skips lost messages before its tasks begin."""
     JOB_ENDS = "JobEnds"
     """Messages are lost, and only the user may decide to skip them."""
 
@@ -90,14 +94,14 @@ class TaskLeave(msgspec.Struct, frozen=True, tag=True):
 
 
 class AskGranted(msgspec.Struct, frozen=True, tag=True):
-    """The answer to an `TaskAsk`."""
+    """The answer to a `TaskAsk`, with grants."""
 
     number: int
     answer: MemberAnswer
 
 
 class AskRefused(msgspec.Struct, frozen=True, tag=True):
-    """The other answer to an `TaskAsk`."""
+    """The answer to a `TaskAsk` that the driver refuses."""
 
     number: int
     refusal: MemberRefusal
@@ -113,7 +117,7 @@ class Located(msgspec.Struct, frozen=True, tag=True):
 
 
 class Settled(msgspec.Struct, frozen=True, tag=True):
-    """The answer to a `TaskCommit`: it is in the journal, and its folder is seen; or refused."""
+    """The answer to a `TaskCommit`: it is in the journal and its folder is visible, or refused."""
 
     call: int
     is_accepted: bool

@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Shared:
-    """An operator that watches some namespaces, and the ones that no test has used yet."""
+    """An operator that watches some namespaces, and those of them that no test has used yet."""
 
     operator: RunningOperator
     left: list[Namespace]

@@ -1,8 +1,8 @@
 """
 Runs the driver pods of one namespace as processes on this machine, with real Spark.
 
-It acts as a node does: it starts a new driver pod, reports that it runs, creates pods for its
-executors, and ends it when it is deleted. After that, the pod is gone.
+It acts as a node does: it starts a new driver pod, reports that the pod runs, creates pods for the
+driver's executors, and ends the driver when its pod is deleted. After that, the pod is gone.
 """
 
 import base64

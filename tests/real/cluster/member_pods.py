@@ -110,7 +110,7 @@ class Pod:
 
     def say_ended(self, *beside: Document, **status: Any) -> None:
         """
-        Report, as the kubelet does, that a container of the pod has ended, an hour from now.
+        Report, as the kubelet does, that a container of the pod ended, at a time an hour from now.
 
         `beside` has the statuses of the pod's other containers.
         """
@@ -150,7 +150,7 @@ class Pod:
 
 
 def until_granted(*wanted: tuple[Pod, str]) -> list[Document]:
-    """Let pods ask by turns until each is granted exactly these queues; their last answers."""
+    """Let pods ask by turns until each is granted exactly these queues; return the answers."""
 
     def ask() -> list[Document]:
         return [pod.ask()[1] for pod, _ in wanted]

@@ -137,7 +137,7 @@ def until_pod(it: Namespace, name: str, but: str) -> str:
 def assert_rights_are_right(
     audited: Audited, installed: Release, it: Namespace, watched: list[str]
 ) -> None:
-    """Check that all requests were allowed, and all other rights are for drivers."""
+    """Check that all requests were allowed, and that all unused rights are for drivers."""
     account = installed.account
     assert refused(audited.log, account) == []
     name = account.name.rpartition(":")[2]

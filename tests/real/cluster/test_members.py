@@ -196,19 +196,19 @@ def test_an_end_that_the_kubelet_sees_frees_the_queues_at_once(
 
 
 def test_an_end_of_another_process_ends_no_session(namespace: Namespace, leader: Leader) -> None:
-    """The other process is a sidecar, or an earlier one; the member is silent, as if frozen."""
+    """The process that ends is a sidecar or an earlier one; the member is silent, as if frozen."""
     # The grace is long, so that no queue moves even on a slow machine.
     member_pods.make_group(namespace, session=20, grace="10m")
     a, b, c = (join(namespace, f"billing-{name}", leader.port) for name in "abc")
     until_granted((a, "0-1"), (b, "2"), (c, "3"))
     a.say_ended({**member_pods.RUNNING, "name": "sidecar"})
-    b.say_ended()  # it is handled after the earlier report
+    b.say_ended()  # the operator handles this after the report above
     until_granted((c, "2-3"))
     assert a.ask()[0] == 200
     a.say_ended()
     until_granted((c, "0-3"))
     b.begin()
-    until_granted((b, "2"), (c, "0-1,3"))  # what is lent stays where it is
+    until_granted((b, "2"), (c, "0-1,3"))  # lent queues stay where they are
     a.begin()
     until_granted((a, "0-1"), (b, "2"), (c, "3"))
     namespace.set_status(a.name, {"message": "something else has changed"})

@@ -1,9 +1,9 @@
 """
 An API server answers 503, 403 or nothing for a while, or the rights in a namespace are removed.
 
-The operator survives that, its probes report the outage, and it works again by itself soon after
-the end. With `make outages`, each outage lasts two minutes. Faults that no watch can survive end
-the process.
+The operator survives the outage, its probes report it, and the operator works again by itself soon
+after the end. With `make outages`, each outage lasts two minutes. Faults that no watch can survive
+end the process.
 """
 
 import contextlib

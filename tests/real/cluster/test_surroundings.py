@@ -1,4 +1,4 @@
-"""Problems of a cluster with a group's job: its status says each, and other groups go on."""
+"""Problems of a cluster with a group's job: its status reports each; other groups go on."""
 
 import copy
 import json

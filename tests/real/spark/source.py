@@ -81,7 +81,9 @@ def delete(rocketmq: RocketMq, topic: str) -> None:
 @dataclass
 class Batches:
     """
-    The rows of each batch of a stream that has rows. It is also the sink, called for each batch.
+    The rows of all batches of a stream that have rows.
+
+    The object is also the stream's sink, which Spark calls for each batch.
 
     The first batch of a new query has no rows: it only writes to the log where queues begin.
     """

@@ -153,7 +153,7 @@ def test_a_stream_gives_all_rows_or_names_what_is_missing(
 
 
 def chosen(may_lose: bool) -> list[Row]:
-    """Choose one row of each kind; with losses allowed, only rows whose result differs."""
+    """Choose some rows of each kind; with losses allowed, some of those whose result differs."""
     if may_lose:
         return [row for row in ROWS if row.must is Must.TELL_LOSS][::3]
     kinds: dict[tuple[Must, bool], list[Row]] = {}

@@ -70,10 +70,10 @@ def test_whoever_dies_or_is_missing_each_message_is_read_once_and_no_epoch_goes_
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str
 ) -> None:
     """
-    An executor is killed in the middle of a batch; then there are slots that nobody fills.
+    An executor is killed in the middle of a batch; then there are slots that no executor fills.
 
     The first task that has rows holds its batch until its executor is killed. Later there are five
-    slots, and three executors at most: these read the queues of the empty slots. One job plays all
+    slots, and at most three executors, which read the queues of the empty slots. One job plays all
     of this, because a job takes long to start.
     """
     mark, file = tmp_path / "mark", tmp_path / "users.py"
@@ -92,7 +92,7 @@ def test_whoever_dies_or_is_missing_each_message_is_read_once_and_no_epoch_goes_
         numbers.until_all_are_read()
 
         epoch = running.epoch
-        astray = running.report["misplacedTasks"]  # of the executor that was killed
+        astray = running.report["misplacedTasks"]  # tasks of the executor that was killed
         running.wanted = 5
         running.wait_until(
             lambda it: it["adoptedEpoch"] == running.epoch > epoch and len(it["slots"]) == 3

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from spark_jobs.pipeline.files import Files, FilesMissingError
-from spark_jobs.pipeline.writing import BatchWriter
 
 from contract.job_file import JobSink
+from spark_jobs.pipeline.batch.files import Files, FilesMissingError
+from spark_jobs.pipeline.batch.writing import BatchWriter
 from spark_jobs.pipeline.lease import LeaseLostError
 from spark_jobs.pipeline.users_part import UsersPart
 

@@ -60,7 +60,7 @@ def test_an_entry_that_was_written_though_its_attempt_failed_is_our_own(
 ) -> None:
     one, other = JobJournal(store), JobJournal(store)
     one.append(at(1))
-    one.number = -1  # as after an attempt that failed at its end
+    one.number = -1  # as after an attempt that wrote, and then failed
     one.append(at(1))
     with pytest.raises(JournalTakenError):
         other.append(at(1))  # with the same text

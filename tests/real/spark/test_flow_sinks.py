@@ -50,11 +50,11 @@ CREATE TABLE letters (
     reconsume_times int, _error text
 )
 """
-"""The columns of a message that was given up. A row whose `_error` is set has only its own."""
+"""The columns for a message that was given up. A row with an `_error` has only its own columns."""
 
 
 def flow(folder: Path, **parts: Any) -> dict[str, Any]:
-    """Fields of a job file whose engine is not chosen, because a flow can do it."""
+    """Fields of a job file that chooses no engine; a flow can run the job, so it becomes a flow."""
     file, made = folder / "users.py", folder / "made"
     made.mkdir()
     file.write_text(BODIES.replace("FOLDER", str(made)))

@@ -76,7 +76,7 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         assert shown["epoch_published"] == shown["epoch_adopted"] == job.epoch
         assert shown["slots_filled"] == 2
         assert shown["misplaced_tasks_total"] == astray
-        failures = re.findall(r"the query starts again in \S+ s: (.*)", job.log)
+        failures = re.findall(r"the \w+ starts again in \S+ s: (.*)", job.log)
         assert set(failures) <= {SLOW}
         assert shown["failures_total"] == len(failures)
         assert sum(shown[f'rows_total{{slot="billing-{slot}"}}'] for slot in (0, 1)) > 0

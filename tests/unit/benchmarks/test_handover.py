@@ -151,7 +151,7 @@ def test_members_mount_what_the_example_mounts_and_rocketmqs_own_consumers_do_no
 
 
 class Crew:
-    """No processes."""
+    """A crew without processes. It records the sizes that it gets."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []

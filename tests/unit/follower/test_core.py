@@ -46,7 +46,7 @@ class Member:
         return int(life)
 
     def released(self, now: float) -> Actions:
-        """Lose queue x, of which nothing is in flight: its offset is committed once more."""
+        """Lose queue x while nothing is in flight: the core commits its offset once more."""
         commit = only(self.granted("", now), Commit)
         assert commit.is_again
         return self.note(self.core.note_commit("x", commit.life, commit.offset, now))

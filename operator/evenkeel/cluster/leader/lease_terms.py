@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 LONGEST = 3600
-"""In seconds. After a leader dies, no replica leads until its Lease has expired."""
+"""Maximum `duration` in seconds. After a leader dies, no replica leads until its Lease expires."""
 
 
 @dataclass(frozen=True, slots=True)

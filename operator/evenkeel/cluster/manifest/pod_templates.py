@@ -2,8 +2,8 @@
 Merges a user's pod template with the settings that a job needs.
 
 Objects are merged field by field, and the job's values win. Lists of named items are merged by
-name: containers of the same name are merged like objects, and from other items of the same name,
-the job's item wins. Other lists of the job replace the user's lists. Null counts as not set.
+name: containers of the same name are merged like objects, but of other items of the same name, only
+the job's item is kept. Other lists of the job replace the user's lists. Null counts as not set.
 """
 
 from collections.abc import Mapping

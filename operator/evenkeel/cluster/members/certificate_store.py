@@ -28,7 +28,7 @@ class CertificateStore:
         self._clock = clock
         self._loaded: Certificates | None = None
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        """For new connections; it always has the newest certificate."""
+        """The TLS settings of new connections, always with the newest certificate."""
 
     async def renew(self) -> str:
         """Read the certificates, renew them if needed, and return the authorities to trust."""

@@ -1,14 +1,14 @@
 """
-The certificates with which the leader shows members that it is the coordinator.
+The certificates with which the leader proves to members that it is the coordinator.
 
 The operator's own authority signs one certificate, for the names of one Service. Members trust
 every authority that is still valid, so a new authority can be added before it signs anything:
 
-- A new certificate is made when the current one has a third of its life left. The newest authority
-  signs it.
-- A new authority is made when the current one has less than two lives of a certificate left. At
-  the same time the current one signs a last certificate. The new one signs the next certificate,
-  eight months later. Until then, members can read the new list of authorities.
+- A new certificate is made when the current certificate has a third of its life left. The newest
+  authority signs it.
+- A new authority is made when the current authority has less than two lives of a certificate left.
+  At the same time, the current authority signs a last certificate. The new authority signs the next
+  certificate, eight months later. Until then, members can read the new list of authorities.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=365)
 CLOCKS_DIFFER = timedelta(hours=1)
-"""A new certificate is valid from this long ago, for machines whose clocks are behind."""
+"""A certificate is valid from this long before its creation: clocks of machines may be behind."""
 MOST_AUTHORITIES = 4
 
 

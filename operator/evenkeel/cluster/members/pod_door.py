@@ -24,7 +24,7 @@ class PodDoor:
         self._find_pod = find_pod
 
     async def admit(self, token: str, key: Key, member: str) -> None:
-        """Raise `DeniedError` unless the token is of pod `member`, and the group selects it."""
+        """Raise `DeniedError` unless the group selects pod `member` and the token belongs to it."""
         who = await self._reviews.identify(token)
         refuse_others(who, key, member)
         refuse_unselected(who, self._find_group(key), self._find_pod(Key(who.namespace, who.pod)))

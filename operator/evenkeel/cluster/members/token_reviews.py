@@ -132,7 +132,7 @@ class TokenReviews:
     def __init__(
         self, ask: Callable[[Document], Awaitable[Document]], clock: Clock = time.monotonic
     ) -> None:
-        """`ask` posts a review to the API server."""
+        """Begin without any tokens. `ask` posts a review to the API server."""
         self._ask = ask
         self._clock = clock
         self._known: dict[bytes, _Known] = {}

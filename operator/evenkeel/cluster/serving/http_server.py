@@ -2,9 +2,9 @@
 A minimal HTTP server for kubelets and Prometheus.
 
 A connection may send one short request without a body, and gets one answer. Everything else is
-refused with one line. If a new connection would be one too many, the server closes the connection
-that has been idle longest. Accepted requests are always answered. So clients can do little harm,
-and learn nothing about the server.
+refused with one line. If a new connection would be one too many, the server closes another one
+whose request does not wait for its answer. So clients can do little harm, and learn nothing about
+the server.
 """
 
 import asyncio

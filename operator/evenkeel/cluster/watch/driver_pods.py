@@ -55,8 +55,8 @@ def _is_silent(status: Body) -> bool:
     """
     Whether the pod's node no longer answers.
 
-    If so, the control plane has set Ready to False or Unknown, but ContainersReady is still as the
-    kubelet wrote it.
+    If so, the control plane has set Ready to False or Unknown, but ContainersReady still has
+    the value that the kubelet wrote.
     """
     if status.get("phase") == "Unknown":
         return True

@@ -2,8 +2,8 @@
 Scopes of lists and watches: a scope is one kind of objects, in one namespace or in all.
 
 A scope that cannot be listed does not affect the others. If a right is missing, the cache of the
-namespace may be wrong, so nothing is decided there until it can be listed again. If the API server
-does not answer, the cache is still used.
+namespace may be wrong, so nothing is decided there until the scope can be listed again. If the API
+server does not answer, the cache is still used.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class Scope:
 
     @property
     def may_be_left_out(self) -> bool:
-        """Whether other scopes can be used without this one: it is a namespace without rights."""
+        """Whether other scopes are usable without this one: rights are missing in its namespace."""
         return self.is_refused and self.namespace is not None
 
     def list_uids(self) -> dict[Key, str]:

@@ -48,7 +48,7 @@ from lb_core.plan import Plan
 MOST_TEXT = 4000
 MOST_OF_AN_EVENT = 1000
 MOST_PLACES = 100_000
-"""Maximum number of queue entries in an assignment. A longer one could not be written in time."""
+"""Maximum number of queue entries in an assignment. A longer list could not be written in time."""
 PASSING = (ConditionReason.STARTING, ConditionReason.ROUTE_PENDING, ConditionReason.JOB_ENDS)
 """Reasons that are normal while a group starts or changes. No Events are written for them."""
 

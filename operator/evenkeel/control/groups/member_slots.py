@@ -7,9 +7,9 @@ member fills which slot. A slot whose member has ended keeps its queues for the 
 fills an empty slot. If no slot is empty, the member gets a new slot. A member that comes back under
 its old name gets its old slot.
 
-A rolling update starts a new pod before it ends an old one. The new pod has another owner, such as
-a new ReplicaSet, than the pods that fill slots. Such a pod gets no new slot at once: it first waits
-for the slot of an old pod, at most for the grace.
+A rolling update starts a new pod before it ends an old one. The owner of the new pod, such as a new
+ReplicaSet, differs from the owners of the pods that fill slots. Such a pod gets no new slot at
+once: it first waits for the slot of an old pod, at most for the grace.
 """
 
 from collections.abc import Mapping, Sequence

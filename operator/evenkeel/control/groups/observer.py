@@ -32,7 +32,7 @@ from mq_client.values import GroupMember, Lag
 
 CENSUS_SECONDS = 30.0
 SOON_SECONDS = 5.0
-"""When to ask the brokers again while other clients are members of the group."""
+"""Pause before the brokers are asked again while other clients are members of the group."""
 Clock = Callable[[], datetime]
 Value = TypeVar("Value")
 

@@ -22,7 +22,7 @@ class Rates:
 
     @property
     def weights(self) -> dict[model.Queue, float] | None:
-        """The weight of each queue; None before the first measurement."""
+        """The weight of each queue; None before the second measurement."""
         return {queue: LEAST + rate for queue, rate in self.by_queue.items()} or None
 
 

@@ -1,4 +1,4 @@
-"""Makes the sinks of a job, or says why a flow does not have them."""
+"""Makes the sinks of a job, or lists why a flow cannot have them."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -29,7 +29,7 @@ from spark_jobs.pipeline.flow.sinks.tables import TablePlace, TableSink
 from spark_jobs.pipeline.flow.sinks.topics import TopicSink
 
 OpenSinks = Callable[[str, int], FlowSinks]
-"""Makes the sinks for a journal with this id, and a driver of this term."""
+"""Makes the sinks for a journal with this id, and for a driver with this term."""
 TABLES: dict[str, tuple[Callable[[str, Mapping[str, str]], TablePlace], str]] = {
     delta.FORMAT: (DeltaPlace, delta.PACKAGE),
     iceberg.FORMAT: (IcebergPlace, iceberg.PACKAGE),
@@ -39,7 +39,7 @@ FORMATS = sorted([*files.FORMATS, *TABLES, postgres.FORMAT, topics.FORMAT])
 
 
 def list_obstacles(job: JobFile) -> Iterator[str]:
-    """List what the sinks of a job want and a flow cannot do."""
+    """List what the sinks of a job need, but a flow cannot do."""
     yield from _list_sink_obstacles("sink", job.sink)
     if job.dead_letter is None:
         return
@@ -83,7 +83,7 @@ def _list_file_obstacles(field: str, sink: JobSink) -> Iterator[str]:
 
 
 def read(job: JobFile) -> OpenSinks:
-    """Read the sinks of a job without obstacles."""
+    """Read the sinks of a job that has no obstacles. Return the function that makes them."""
     if job.sink.format == postgres.FORMAT:
         sinks = _read_postgres(job.sink, job.dead_letter)
         return lambda query, term: sinks
@@ -125,10 +125,11 @@ def _read_sink(field: str, sink: JobSink) -> Callable[[str, int], FlowSink]:
 
 def _check_positions(sink: FlowSink, dead: FlowSink) -> None:
     """
-    Refuse positions where they would lose dead letters.
+    Refuse sinks with positions if dead letters could be lost.
 
-    After the rows' own transaction nothing may fail: their messages are not read again. A folder of
-    dead letters is seen only after the driver's commit.
+    After a sink's own transaction has stored the rows, their messages are not read again. So
+    nothing may fail after that transaction. But a folder of dead letters becomes visible only after
+    the driver's commit.
     """
     if dead.has_positions:
         raise UsageError("deadLetter.file: only the function of the sink may keep positions")

@@ -1,4 +1,4 @@
-"""Writes rows as the CSV that PostgreSQL's COPY reads: an empty field is null, and "" is a text."""
+"""Writes rows as CSV for PostgreSQL's COPY: an empty field is null, and "" is an empty string."""
 
 import io
 
@@ -11,7 +11,7 @@ _OPTIONS = pyarrow.csv.WriteOptions(include_header=False)
 
 
 def encode(batch: pa.RecordBatch) -> bytes:
-    """Write rows. Bytes are written for `bytea`, and lists, maps and structs as JSON."""
+    """Write rows. Bytes get the form of `bytea`. Lists, maps and structs become JSON."""
     columns = [_make_plain(column) for column in batch.columns]
     out = io.BytesIO()
     plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

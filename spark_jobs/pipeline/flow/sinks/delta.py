@@ -1,9 +1,9 @@
 """
-Tables of Delta Lake, by the library deltalake.
+Tables of Delta Lake, through the library deltalake.
 
-Delta keeps the newest version of each application for positions, and refuses a commit if another
-one has moved an application of it meanwhile. Here each queue is an application. Commits of other
-queues do not conflict.
+A Delta table keeps the newest version number of each application. Here each queue is an
+application, and its position is the version. Delta refuses a commit if another commit has changed
+the version of one of its applications meanwhile. Commits of other queues do not conflict.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from spark_jobs.pipeline.flow.sinks.tables import TableConflictError
 
 FORMAT, PACKAGE = "delta", "deltalake"
 _INVALID, _UNCAST = "Invalid data found", "Cast error"
-"""In the text of an error, if a row violates a constraint, or a constraint cannot be computed."""
+"""Parts of an error's text: a row violates a constraint, or a constraint cannot be computed."""
 _COMPUTED = b"delta.generationExpression"
 
 
@@ -27,10 +27,10 @@ class DeltaPlace:
 
     name: str
     options: Mapping[str, str] = field(repr=False)
-    """For the store, such as keys."""
+    """Options of the store, such as keys."""
 
     def open(self) -> "DeltaPlace":
-        """Begin to use it, in a task."""
+        """Begin to use the table, in a task."""
         return self
 
     def find(self) -> "DeltaVersion | None":
@@ -50,7 +50,7 @@ class DeltaPlace:
         return self.find()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class DeltaVersion:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
+        """The columns of the table."""
         return pa.schema(self.table.schema().to_arrow())
 
     @property
@@ -83,7 +83,7 @@ class DeltaVersion:
         try:
             write_deltalake(
                 self.table, rows, mode="append", schema_mode="merge", commit_properties=properties
-            )  # it merges nothing but the columns that the table computes
+            )  # of the schema, only columns that the table computes are merged
         except exceptions.CommitFailedError as error:
             raise TableConflictError(str(error)) from error
         except Exception as error:

@@ -16,7 +16,7 @@ from spark_jobs.pipeline.flow.sinks.kinds import Delivery, JournaledSink, refuse
 
 @dataclass(frozen=True, slots=True)
 class FileSink(JournaledSink):
-    """Both sides of the sink."""
+    """The driver's side and a task's side of the sink."""
 
     folders: SinkFolders
     format: str

@@ -1,8 +1,9 @@
 """
 Gives rows the columns of a table, without any loss, or refuses them.
 
-Arrow casts more than a table may: it drops fields that a struct lacks, rounds, and cuts times off.
-So the types are compared first, and only values that stay what they are get another type.
+Arrow casts more than a table may: it drops fields that a struct lacks, rounds numbers, and
+truncates times. So the types are compared first, and a value gets another type only if the value
+stays the same.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -13,7 +14,7 @@ from pyarrow import types
 from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError, refuse_rows
 
 SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
-"""Tables have no unsigned integers: the type that holds all values of an unsigned one."""
+"""Tables have no unsigned integers. For each unsigned type: the type that holds all its values."""
 _NUMBERS = (types.is_integer, types.is_floating, types.is_decimal)
 _DECIMALS = (types.is_decimal,)
 _DATES = (types.is_date,)
@@ -47,7 +48,7 @@ def fit(rows: pa.Table, schema: pa.Schema, computed: Collection[str] = ()) -> pa
 
 
 def plan_columns(schema: pa.Schema) -> pa.Schema:
-    """Plan a new table for such rows. Raise a `ValueError` if a type is not known yet."""
+    """Plan a new table for rows of this schema. Raise a `ValueError` if a type is unknown yet."""
     return pa.schema([pa.field(each.name, _plan(each.name, each.type)) for each in schema])
 
 

@@ -2,9 +2,9 @@
 The folders of a file sink: a task writes a hidden one, and the driver moves it into its place.
 
     PATH/query=ID/_writing/TERM/SESSION-NUMBER/  hidden: Spark and others ignore names with `_`
-    PATH/query=ID/batch=NUMBER/                  seen, complete, and never changed again
+    PATH/query=ID/batch=NUMBER/                  visible, complete, and never changed again
 
-Paths of folders of this machine have no scheme.
+Paths of folders on this machine have no scheme.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class SinkFolders:
 
     @property
     def files(self) -> LocalFiles | S3Files:
-        """What reads and writes there."""
+        """What reads and writes files at the path."""
         return S3Files(self.options) if is_s3(self.path) else LocalFiles()
 
     def name_hidden(self, session: str, number: int) -> str:
@@ -52,7 +52,7 @@ class SinkFolders:
         return f"{self._hidden}/{self.term}/{session}-{number}"
 
     def plan_move(self, written: str, batch: int) -> Pending:
-        """Say where a folder will be seen."""
+        """Plan the move of a hidden folder to the place where it becomes visible."""
         return Pending(written, f"{self._root}/batch={batch}")
 
     def delete(self, batch: int) -> None:
@@ -61,13 +61,14 @@ class SinkFolders:
 
     def clean(self) -> None:
         """
-        Delete what no commit names: call it after the moves, and before tasks begin.
+        Delete the hidden folders of earlier drivers, which no commit names.
 
-        A driver that was frozen before this line must not delete what newer ones write.
+        Call it after the moves, and before tasks begin. A driver that was frozen before this call
+        must not delete what newer drivers write.
         """
         with _continue_later():
             for name in self.files.list_folders(self._hidden):
-                # Without a number it is of an image that had no terms.
+                # A name without a number is from an image that had no terms.
                 if not name.isdecimal() or int(name) < self.term:
                     with _continue_later():
                         self.files.delete(f"{self._hidden}/{name}")
@@ -96,9 +97,9 @@ def move(pending: Pending, known: Sequence[SinkFolders]) -> None:
 
 def finish_moves(pending: Iterable[Pending], known: Sequence[SinkFolders]) -> None:
     """
-    Move the folders that a driver before this one has not moved.
+    Move the folders that an earlier driver has not moved.
 
-    A folder that is missing was moved. Somebody may have taken it from its place since.
+    A missing folder was moved already, and may have been removed from its place since.
     """
     for each in pending:
         with contextlib.suppress(FileNotFoundError):
@@ -106,7 +107,7 @@ def finish_moves(pending: Iterable[Pending], known: Sequence[SinkFolders]) -> No
 
 
 def drop(written: str, known: Sequence[SinkFolders]) -> None:
-    """Delete a hidden folder whose commit was refused. If it fails, the next driver deletes it."""
+    """Delete a hidden folder whose commit was refused. If this fails, the next driver does it."""
     with contextlib.suppress(OSError):
         _find_files(written, known).delete(written)
 
@@ -123,7 +124,7 @@ def _move(pending: Pending, known: Sequence[SinkFolders]) -> None:
 
 
 def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files:
-    """Find out how a path is reached. It may be that of a sink which the job had before."""
+    """Find what reads and writes at a path. It may be the path of an earlier sink of the job."""
     if not is_s3(path):
         return LocalFiles()
     for each in known:
@@ -138,7 +139,7 @@ def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files
 
 @contextlib.contextmanager
 def _continue_later() -> Iterator[None]:
-    """Go on after an error of deletion: the next driver tries it again."""
+    """Continue after a deletion has failed: the next driver tries again."""
     try:
         yield
     except OSError as error:

@@ -18,16 +18,16 @@ class FunctionSink:
     """The driver's side."""
 
     function: Callable[..., Any]
-    """It gets a list of Arrow batches, and the steps. Or a class: each task makes one instance."""
+    """Takes a list of Arrow batches, and the steps. Or a class: each task makes one instance."""
 
     @property
     def folders(self) -> SinkFolders | None:
-        """The driver knows no files of it."""
+        """None: the driver knows no files of this sink."""
         return None
 
     @property
     def has_positions(self) -> bool:
-        """Whether it keeps positions with its own data."""
+        """Whether the function keeps positions with its own data."""
         return has_positions(self.function)
 
     def open(self) -> "FunctionWriter":
@@ -47,14 +47,14 @@ class FunctionWriter:
 
     @property
     def positions(self) -> ReadPosition | None:
-        """The user's own method, if there is one."""
+        """The user's method `read_position`, if there is one."""
         if not has_positions(self._function):
             return None
         found: ReadPosition = self._function.read_position  # type: ignore[attr-defined]
         return found
 
     def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
-        """Call the function. With positions it is called without rows too, to move them."""
+        """Call the function. If it keeps positions, call it even without rows, to move them."""
         if rows or self.positions is not None:
             self._function(list(rows), delivery.steps)
         return ""

@@ -1,9 +1,9 @@
 """
-Tables of Iceberg, by the library pyiceberg. Positions are properties of the table.
+Tables of Iceberg, through the library pyiceberg. Positions are properties of the table.
 
 A catalog refuses a commit if the newest snapshot of the table is not the one that the commit is
-based on. Every commit here makes a snapshot, also one without rows. So if another task has moved a
-position meanwhile, the commit is refused.
+based on. Here every commit makes a snapshot, even a commit without rows. So if another task has
+moved a position meanwhile, the catalog refuses the commit.
 """
 
 import functools
@@ -19,7 +19,7 @@ from spark_jobs.pipeline.flow.sinks.tables import TableConflictError
 
 FORMAT, PACKAGE = "iceberg", "pyiceberg"
 CATALOGS = ("rest", "sql", "glue")
-"""The types of catalogs that compare a commit with the newest version, all in one step."""
+"""Types of catalogs that compare a commit with the newest version and store it, in one step."""
 ANSWER_SECONDS = 60
 """How long a catalog behind HTTP may take to answer. The library itself sets no limit."""
 NAME = re.compile(r"[^.]+(\.[^.]+){2,}")
@@ -32,10 +32,10 @@ class IcebergPlace:
     name: str
     """Catalog, namespace and table, as Spark names them: `lake.shop.orders`."""
     options: Mapping[str, str] = field(repr=False)
-    """For the catalog, such as type, uri and keys."""
+    """Options of the catalog, such as type, uri and keys."""
 
     def open(self) -> "IcebergCatalog":
-        """Begin to use it, in a task."""
+        """Begin to use the table, in a task."""
         return IcebergCatalog(self)
 
 
@@ -43,7 +43,7 @@ class IcebergCatalog:
     """The catalog of a table, as a task uses it."""
 
     def __init__(self, place: IcebergPlace) -> None:
-        """Ask nothing yet: the catalog may be away."""
+        """Send no request yet: the catalog may be down."""
         self._name, _, self._table = place.name.partition(".")
         self._options = place.options
         self._opened: Any = None
@@ -95,12 +95,12 @@ class IcebergVersion:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
+        """The columns of the table."""
         return self.table.schema().as_arrow()
 
     @property
     def computed(self) -> list[str]:
-        """Iceberg computes no columns."""
+        """Empty: Iceberg computes no columns."""
         return []
 
     def find_position(self, name: str) -> int | None:
@@ -120,9 +120,9 @@ class IcebergVersion:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise RowsRefusedError(str(error)) from error
         change.set_properties({name: str(offset) for name, offset in moved.items()})
-        # The transaction would commit again after a conflict, without a look at the positions. Or
-        # it would delete its files, although a refused commit may have landed: a catalog that is
-        # asked twice, because its first answer was lost, refuses the second time.
+        # Do not commit through the transaction. After a conflict it would commit again without
+        # checking the positions, or delete its files. But a refused commit may be stored: if the
+        # catalog's first answer is lost, the commit is sent again, and refused the second time.
         same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
         try:
             table.catalog.commit_table(table, (*change._requirements, same_table), change._updates)

@@ -1,8 +1,9 @@
 """
 Writes rows as JSON lines that have the same values as Spark's JSON files.
 
-So a job can change its engine, and readers of its files notice nothing: fields without a value are
-left out, maps are objects, times are in UTC with milliseconds, and floats that JSON lacks are text.
+So a job can change its engine, and readers of its files notice nothing. Fields without a value are
+left out, maps are objects, times are in UTC with milliseconds, and floats that JSON lacks are
+strings.
 """
 
 import math
@@ -25,7 +26,7 @@ def write(file: IO[bytes], batches: Sequence[pa.RecordBatch]) -> None:
 
 
 def encode_values(column: pa.Array) -> list[str | None]:
-    """Write each value of a column as JSON of its own."""
+    """Encode each value of a column as separate JSON."""
     return [
         None if value is None else _encoder.encode(value).decode() for value in _list_values(column)
     ]

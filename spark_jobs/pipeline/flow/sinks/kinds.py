@@ -1,4 +1,4 @@
-"""The sides of a sink: the driver's, and a task's."""
+"""The interfaces of sinks: the driver's side, and a task's side."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,10 +22,10 @@ class RowsRefusedError(Exception):
 
 @contextlib.contextmanager
 def refuse_rows(where: str = "") -> Iterator[None]:
-    """Let Arrow's errors, and Python's about values, say that rows are refused."""
+    """Turn errors of Arrow, and Python's errors about values, into a `RowsRefusedError`."""
     try:
         yield
-    except MemoryError:  # Arrow's is an error of Arrow too, and no fault of the rows
+    except MemoryError:  # Arrow's own is an ArrowException too, but no fault of the rows
         raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise RowsRefusedError(f"{where}{error}") from error
@@ -33,7 +33,7 @@ def refuse_rows(where: str = "") -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What the rows of a commit belong to."""
+    """The commit to which rows belong."""
 
     session: str
     number: int
@@ -51,7 +51,7 @@ class Written:
 
     @property
     def folders(self) -> list[str]:
-        """List them."""
+        """List the folders, without empty names."""
         return [each for each in (self.rows, self.dead) if each]
 
 
@@ -60,7 +60,7 @@ class SinkWriter(Protocol):
 
     @property
     def positions(self) -> ReadPosition | None:
-        """None if the sink has no positions."""
+        """The function that reads a position; None if the sink has no positions."""
 
     def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
         """Write rows. Return the folder that the driver must move; empty if there is none."""
@@ -74,29 +74,29 @@ class FlowSink(Protocol):
 
     @property
     def folders(self) -> SinkFolders | None:
-        """None if it does not write files."""
+        """The folders of the sink; None if it does not write files."""
 
     @property
     def has_positions(self) -> bool:
-        """Whether its writers have positions."""
+        """Whether the writers of the sink have positions."""
 
     def open(self) -> SinkWriter:
         """Begin to write, in a task."""
 
 
 class JournaledSink:
-    """Both sides of a sink of which nothing stays open, and whose positions are in the journal."""
+    """Both sides of a sink that has nothing to close, and whose positions are in the journal."""
 
     __slots__ = ()
 
     @property
     def has_positions(self) -> bool:
-        """The journal has them."""
+        """False: the journal has the positions."""
         return False
 
     @property
     def positions(self) -> ReadPosition | None:
-        """The journal has them."""
+        """None: the journal has the positions."""
         return None
 
     def open(self) -> Self:
@@ -104,7 +104,7 @@ class JournaledSink:
         return self
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
 
 class SinkWriters(Protocol):
@@ -112,7 +112,7 @@ class SinkWriters(Protocol):
 
     @property
     def positions(self) -> ReadPosition | None:
-        """None if no sink has positions."""
+        """The function that reads a position; None if no sink has positions."""
 
     def write(
         self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
@@ -128,14 +128,14 @@ class FlowSinks(Protocol):
 
     @property
     def takes_dead_letters(self) -> bool:
-        """If not, a message that was given up lets its queue stand still."""
+        """Whether the job has dead letters. If not, a message that is given up stops its queue."""
 
     def open(self) -> SinkWriters:
         """Begin to write, in a task."""
 
     def plan_moves(self, written: Written, batch: int) -> list[Pending]:
-        """Say where the folders of a commit will be seen. Both have the same number."""
+        """Plan where the folders of a commit become visible. Both get the same number."""
 
     @property
     def folders(self) -> list[SinkFolders]:
-        """Those of all sinks that write files."""
+        """The folders of all sinks that write files."""

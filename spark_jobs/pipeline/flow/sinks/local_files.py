@@ -10,16 +10,16 @@ from typing import IO
 from spark_jobs.pipeline.checkpoint.stores import sync, sync_folder
 
 SUCCESS = "_SUCCESS"
-"""The empty file with which Spark too marks a complete folder."""
+"""The empty file that marks a complete folder. Spark uses the same name."""
 
 
 class LocalFiles:
-    """Moves a folder in one step of the file system. So readers see all of its rows or none."""
+    """Moves a folder in one step of the file system, so readers see all of its rows or none."""
 
     def write(self, folder: str, name: str, write: Callable[[IO[bytes]], object]) -> None:
         """Write a folder with one file, so that it is still there after a power failure."""
         path = Path(folder)
-        shutil.rmtree(path, ignore_errors=True)  # of an attempt that has failed
+        shutil.rmtree(path, ignore_errors=True)  # what a failed attempt has left
         path.mkdir(parents=True)
         with (path / name).open("wb") as file:
             write(file)
@@ -31,7 +31,8 @@ class LocalFiles:
         """
         Move a folder.
 
-        Raise `FileNotFoundError` if it is not there, and `FileExistsError` if the place is taken.
+        Raise `FileNotFoundError` if the folder is missing, and `FileExistsError` if the place is
+        taken.
         """
         try:
             Path(written).rename(place)
@@ -39,7 +40,8 @@ class LocalFiles:
             if error.errno != errno.ENOTEMPTY:
                 raise
             raise FileExistsError(place) from error
-        sync_folder(Path(place).parent)  # the next entry of the journal does not name it any more
+        # The move must last, because the next entry of the journal no longer names the folder.
+        sync_folder(Path(place).parent)
 
     def exists(self, folder: str) -> bool:
         """Whether there is such a folder."""

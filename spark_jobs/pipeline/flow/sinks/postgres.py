@@ -2,8 +2,8 @@
 A sink of PostgreSQL: rows, dead letters and positions are written in one transaction.
 
 The positions are in the table `evenkeel_positions` of the same database, as followers keep them
-(`follower.positions`). Rows go by COPY, as text that the server parses, so a column may have any
-type whose text the values are.
+(`follower.positions`). COPY sends rows as text that the server parses. So a column may have any
+type that can be parsed from the text of the values.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ _SETTINGS: Mapping[str, Any] = {
     "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
     "tcp_user_timeout": 30_000, "application_name": "evenkeel", "client_encoding": "utf8",
 }  # fmt: skip
-"""A server that is cut off is noticed within half a minute."""
+"""With these settings, a task notices within half a minute that the server is cut off."""
 _REFUSED = ("22", "23", "44", "P0001", "54000", "42703", "428C9")
 """
-The beginnings of codes which mean that the rows are at fault: values that do not fit, constraints,
-triggers of the user, limits of an index, and columns that the table does not have.
+The beginnings of SQLSTATE codes which mean that the rows are at fault: values that do not fit,
+constraints, triggers of the user, limits of an index, and columns that the table does not have.
 """
 _LIMITS = """
 SET lock_timeout = '10s'; SET statement_timeout = '60s';
 SET idle_in_transaction_session_timeout = '10s'
 """
-"""A task that is frozen within a transaction must not keep others from its positions."""
+"""A task that is frozen within a transaction must not block other tasks that need its positions."""
 _FIND = f"SELECT to_regclass('{TABLE}')"
 _CREATE = f"""
 CREATE TABLE {TABLE} (
@@ -67,7 +67,7 @@ class PostgresSinks:
 
     @property
     def takes_dead_letters(self) -> bool:
-        """Whether there is a table for them."""
+        """Whether there is a table for dead letters."""
         return self.dead_table is not None
 
     def open(self) -> SinkWriters:
@@ -75,12 +75,12 @@ class PostgresSinks:
         return PostgresWriter(self)
 
     def plan_moves(self, _: Written, __: int) -> list[Pending]:
-        """There are no folders."""
+        """Return no moves: there are no folders."""
         return []
 
     @property
     def folders(self) -> list[SinkFolders]:
-        """There are none."""
+        """Empty: there are no folders."""
         return []
 
 
@@ -94,19 +94,19 @@ class PostgresWriter:
 
     @property
     def positions(self) -> ReadPosition | None:
-        """They are in the same database."""
+        """The function that reads a position from the same database."""
         return self._read_position
 
     def write(
         self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
     ) -> Written:
-        """Write everything and move the positions, or do nothing of it."""
+        """Write all rows and move the positions, or do neither."""
         import psycopg
 
         sinks = self._sinks
         try:
             with refuse_rows(f"table {sinks.table}: "), self._begin() as positions:
-                # All tasks move positions in the same order, so no two wait for each other.
+                # All tasks move positions in the same order, so no two tasks wait for each other.
                 for step in sorted(delivery.steps, key=lambda each: each.queue):
                     positions.move(step)
                 _copy(positions.cursor, sinks.table, rows)
@@ -129,7 +129,7 @@ class PostgresWriter:
 
     @contextlib.contextmanager
     def _begin(self) -> Iterator[PositionTable]:
-        """Run the block in a transaction. After a failure its connection is not used again."""
+        """Run the block in a transaction. After a failure, the connection is not used again."""
         if self._connection is None:
             self._connection = self._connect()
         connection = self._connection
@@ -151,7 +151,7 @@ class PostgresWriter:
         connection = psycopg.connect(sinks.url, **{**_SETTINGS, **sinks.login})
         connection.execute(_LIMITS)
         if connection.execute(_FIND).fetchone() == (None,):
-            connection.execute(_CREATE)  # it fails if another task creates it now: tried again
+            connection.execute(_CREATE)  # fails if another task creates it now; tried again later
         connection.commit()
         return connection
 

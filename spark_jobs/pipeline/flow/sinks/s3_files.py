@@ -1,8 +1,9 @@
 """
 Folders of rows in a bucket of S3, or of a store that speaks its protocol.
 
-A bucket has no folders, only names, and cannot rename. So a folder is moved in three steps, in this
-order. A folder has one file with rows, so readers see all of its rows or none here too.
+A bucket has no folders, only names, and cannot rename. So a folder is moved in three steps: copy
+its file, delete the hidden file, and write `_SUCCESS`. A folder has one file with rows, so readers
+see all of its rows or none here too.
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
@@ -25,9 +26,9 @@ from spark_jobs.pipeline.flow.sinks.local_files import SUCCESS
 _URL = re.compile(r"s3[an]?://(?P<bucket>[\w.-]+)(?P<key>(/.*)?)", re.ASCII | re.DOTALL)
 _KEYS = ("access_key", "secret_key")
 OPTIONS = (*_KEYS, "session_token", "region", "endpoint_override", "scheme")
-"""The options that Arrow's file system has for it. Without keys, it looks where AWS's tools do."""
+"""Options of Arrow's file system. Without keys, it looks for keys where AWS's tools do."""
 _SILENT_SECONDS = 30.0
-"""A store may say nothing while it copies. Arrow's own limit is 3 s."""
+"""Time limit of a request: a store may be silent while it copies. Arrow's own limit is 3 s."""
 
 
 def is_s3(path: str) -> bool:
@@ -55,14 +56,14 @@ def check(field: str, path: str, options: Mapping[str, str]) -> None:
 
 
 class S3Files:
-    """Copies a folder, and deletes the hidden one."""
+    """Moves a folder in steps: copies it, and deletes the hidden one."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         self._options = tuple(options.items())
 
     def write(self, folder: str, name: str, write: Callable[[IO[bytes]], object]) -> None:
-        """Write a folder with one file. It replaces that of an attempt that has failed."""
+        """Write a folder with one file. It replaces the file of a failed attempt."""
         system, path = self._find(folder)
         with system.open_output_stream(f"{path}/{name}") as file:
             write(file)
@@ -71,7 +72,8 @@ class S3Files:
         """
         Move a folder.
 
-        Raise `FileNotFoundError` if it is not there, and `FileExistsError` if the place is taken.
+        Raise `FileNotFoundError` if the folder is missing, and `FileExistsError` if the place is
+        taken.
         """
         system, source = self._find(written)
         _, target = self._find(place)
@@ -90,7 +92,7 @@ class S3Files:
             pass
 
     def exists(self, folder: str) -> bool:
-        """Whether there is a file in it."""
+        """Whether there is a file in the folder."""
         return bool(_list(*self._find(folder)))
 
     def list_folders(self, parent: str) -> list[str]:
@@ -116,7 +118,7 @@ def _connect(bucket: str, options: tuple[tuple[str, str], ...]) -> S3FileSystem:
     given = dict(options)
     if not given.keys() & {"region", "endpoint_override"}:
         given["region"] = resolve_s3_region(bucket)
-    # A file that is opened late is written by one request. Others leave parts when a task dies.
+    # With delayed open, one request writes a file. Otherwise a task that dies leaves parts of it.
     return S3FileSystem(**given, request_timeout=_SILENT_SECONDS, allow_delayed_open=True)
 
 
@@ -128,7 +130,7 @@ def _look(system: S3FileSystem, folder: str) -> list[FileInfo]:
     found: list[FileInfo] = system.get_file_info(FileSelector(folder, allow_not_found=True))
     bucket = folder.partition("/")[0]
     if not found and system.get_file_info(bucket).type is FileType.NotFound:
-        # Not as if the folder were missing: a folder that is missing was moved before.
+        # A missing folder counts as moved, so a missing bucket must not look like one.
         raise OSError(f"there is no bucket {bucket}")
     return found
 

@@ -19,7 +19,7 @@ class SeparateSinks:
 
     @property
     def takes_dead_letters(self) -> bool:
-        """Whether the job has a sink for them."""
+        """Whether the job has a sink for dead letters."""
         return self.dead is not None
 
     def open(self) -> "SeparateWriters":
@@ -27,7 +27,7 @@ class SeparateSinks:
         return SeparateWriters(self.rows.open(), self.dead.open() if self.dead else None)
 
     def plan_moves(self, written: Written, batch: int) -> list[Pending]:
-        """Say where the folders of a commit will be seen. Both have the same number."""
+        """Plan where the folders of a commit become visible. Both get the same number."""
         sinks = ((self.rows, written.rows), (self.dead, written.dead))
         return [
             sink.folders.plan_move(folder, batch)
@@ -37,7 +37,7 @@ class SeparateSinks:
 
     @property
     def folders(self) -> list[SinkFolders]:
-        """Those of both, if they write files."""
+        """The folders of both sinks, if they write files."""
         sinks = [self.rows, self.dead]
         return [each.folders for each in sinks if each is not None and each.folders is not None]
 
@@ -46,9 +46,9 @@ class SeparateWriters:
     """A task's side."""
 
     def __init__(self, rows: SinkWriter, dead: SinkWriter | None) -> None:
-        """Write to these."""
+        """Use these writers."""
         self._sent_dead: list[pa.RecordBatch] = []
-        """Dead letters that are written, and whose rows are not."""
+        """Dead letters that are written, while the rows of their commit are not."""
         self._rows = rows
         self._dead = dead
         self.positions = rows.positions
@@ -56,14 +56,14 @@ class SeparateWriters:
     def write(
         self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
     ) -> Written:
-        """Write dead letters first: if the rows move positions, this is never done again."""
+        """Write dead letters first: if the rows move positions, neither is ever written again."""
         written = self._write_dead(delivery, dead) if self._dead is not None and dead else ""
         found = Written(self._rows.write(delivery, rows), written)
         self._sent_dead.clear()
         return found
 
     def _write_dead(self, delivery: Delivery, dead: Sequence[pa.RecordBatch]) -> str:
-        """Write dead letters. While the rows' sink is away, append each only once."""
+        """Write dead letters. While the sink of the rows is down, append each letter only once."""
         assert self._dead is not None
         new = [each for each in dead if not any(each is sent for sent in self._sent_dead)]
         folder = self._dead.write(delivery, new) if new else ""
@@ -72,6 +72,6 @@ class SeparateWriters:
         return folder
 
     def close(self) -> None:
-        """Close both."""
+        """Close both writers."""
         for each in filter(None, (self._rows, self._dead)):
             each.close()

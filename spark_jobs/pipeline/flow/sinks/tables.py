@@ -1,10 +1,11 @@
 """
-A sink of tables that are files: the positions of the queues are in the same commits as their rows.
+A sink of tables that consist of files. A commit has rows, and the positions of their queues.
 
-Such a table keeps its versions, and each commit is based on one of them. A task compares the
-positions of a version with its own, and appends to that version. If another commit that concerns
-it came first, the table refuses, and the task looks again. So of all writes that begin at the same
-position only one is committed, whoever makes it, and when.
+Such a table keeps its versions, and each commit is based on one version. A task compares the
+positions in a version with its own positions, and appends to that version. If a conflicting commit
+came first, the table refuses the task's commit, and the task compares again. So of all writes that
+begin at the same position only one is committed. It does not matter which task makes them, and
+when.
 """
 
 import itertools
@@ -31,7 +32,7 @@ from spark_jobs.schema import make_error_rows
 
 ATTEMPTS = 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""After an attempt to commit, because others commit."""
+"""Pauses after attempts to commit, because other tasks commit."""
 
 
 class TableConflictError(Exception):
@@ -43,7 +44,7 @@ class TableVersion(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
+        """The columns of the table."""
 
     @property
     def computed(self) -> Collection[str]:
@@ -61,7 +62,7 @@ class TableVersion(Protocol):
 
 
 class TableStore(Protocol):
-    """Where the table is, as a task uses it."""
+    """The place of a table, as a task uses it."""
 
     def find(self) -> TableVersion | None:
         """Return the newest version of the table, or None if there is no table."""
@@ -74,14 +75,14 @@ class TableStore(Protocol):
 
 
 class TablePlace(Protocol):
-    """Where the table is. Spark sends it to the tasks."""
+    """The place of a table. Spark sends this object to the tasks."""
 
     @property
     def name(self) -> str:
         """Name the table for people."""
 
     def open(self) -> TableStore:
-        """Begin to use it, in a task."""
+        """Begin to use the table, in a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,11 @@ class TableSink:
 
     place: TablePlace
     has_positions: bool
-    """Dead letters have none: they are written before the rows whose commit decides."""
+    """False for dead letters: they are written before the rows, whose commit decides."""
 
     @property
     def folders(self) -> SinkFolders | None:
-        """The driver moves nothing."""
+        """None: the driver moves no folders."""
         return None
 
     def open(self) -> "TableWriter":
@@ -113,11 +114,11 @@ class TableWriter:
 
     @property
     def positions(self) -> ReadPosition | None:
-        """They are in the table."""
+        """The function that reads a position from the table."""
         return self._read_position if self._has_positions else None
 
     def write(self, delivery: Delivery, rows: Sequence[pa.RecordBatch]) -> str:
-        """Append rows and move the positions, or do nothing of it. The table may be a new one."""
+        """Append rows and move the positions, or do neither. Create the table if it is missing."""
         steps = delivery.steps if self._has_positions else ()
         for pause in itertools.islice(make_pauses(FIRST_PAUSE, LONGEST_PAUSE), ATTEMPTS):
             try:
@@ -133,7 +134,7 @@ class TableWriter:
         self._store.close()
 
     def _append(self, steps: Sequence[Step], rows: Sequence[pa.RecordBatch]) -> bool:
-        """Return False if another commit came first."""
+        """Try to commit once. Return False if another commit came first."""
         added = None
         if rows:
             with refuse_rows():
@@ -159,7 +160,7 @@ class TableWriter:
         return True
 
     def _create(self, columns: pa.Schema) -> TableVersion | None:
-        """Create the table. One of dead letters gets the columns of messages that are given up."""
+        """Create the table. A table of dead letters also gets the columns of given-up messages."""
         if not self._has_positions:
             letters = make_error_rows((), include_properties=True).schema
             missing = [each for each in letters if each.name not in columns.names]

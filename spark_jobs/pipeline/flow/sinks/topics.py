@@ -22,7 +22,7 @@ class TopicSink(JournaledSink):
 
     @property
     def folders(self) -> SinkFolders | None:
-        """It writes no files."""
+        """None: the sink writes no files."""
         return None
 
     def write(self, _: Delivery, rows: Sequence[pa.RecordBatch]) -> str:

@@ -19,7 +19,7 @@ from evenkeel.members.coordination import Coordination
 from evenkeel.members.doors import TokenDoor
 
 SOON = 0.2
-"""Seconds, where the real limits are 5."""
+"""In seconds. The real limits are 5."""
 PATH = "/v1/groups/shop/billing/members/a"
 GOOD = b"Authorization: Bearer secret\r\n"
 

@@ -1,4 +1,4 @@
-"""A session ends at once when its process is known to have ended; that of its successor never."""
+"""A session ends at once when its process is known to have ended; its successor's stays."""
 
 import asyncio
 import random

@@ -184,7 +184,7 @@ def filtered() -> Position:
 
 
 THERE = (found(0, 1, 9), found(3, 4, 9))
-"""The result of a pull without the filter: the first message of the given ones."""
+"""The results of two pulls without the filter, from 0 and from 3: one message each."""
 
 
 def paid(*offsets: int, next_offset: int) -> Pulled:

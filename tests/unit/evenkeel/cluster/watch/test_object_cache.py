@@ -155,7 +155,7 @@ def test_a_watch_that_is_always_one_change_behind_has_missed_nothing() -> None:
 
 
 def test_an_object_made_again_and_again_under_its_name_is_not_missed() -> None:
-    """Such as a driver's pod: both lists lack it, but between them the watch reports a new one."""
+    """For example, a driver's pod: both lists lack it; between them the watch reports a new pod."""
     known = shelf()
     known.take(body("x", 1, creationTimestamp="2026-01-01T00:00:00Z"))
 

@@ -198,7 +198,7 @@ def test_without_a_coordinator_nothing_is_decided_and_nothing_moves(first: Group
 
 
 def test_the_status_says_which_session_members_may_count_on(first: GroupStatus) -> None:
-    """A shorter session is written only once the live members are known: longer ones are over."""
+    """The status gets a shorter session once live members are known: longer sessions are over."""
     assert first.session == "10s"
     its = group(first, consumers={"members": {"session": "5s"}})
     unknown = group_status.decide(its, seen(live=None), at(5)).status

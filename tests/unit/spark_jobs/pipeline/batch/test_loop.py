@@ -33,7 +33,7 @@ class DeadError(BaseException):
 class FakePlanner:
     """Plans these ends, one after the other; `None` is an epoch without messages."""
 
-    def __init__(self, ends: Iterable[int | None | Exception]) -> None:
+    def __init__(self, ends: Iterable[int | Exception | None]) -> None:
         self.left = list(ends)
 
     def plan(self, state: JobState) -> PlannedBatch | None:
@@ -217,5 +217,5 @@ def kill_at(step: str, loop: BatchLoop, entries: JobJournal, sink: FakeSink) -> 
         return found
 
     entries.append = die_before_or_after  # type: ignore[method-assign]
-    sink.run = die_after  # type: ignore[method-assign]
+    sink.run = die_after  # type: ignore[method-assign,assignment]
     planner.plan = die_at_plan  # type: ignore[method-assign]

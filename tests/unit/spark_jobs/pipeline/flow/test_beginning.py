@@ -1,4 +1,4 @@
-"""With what a flow begins: its journal, a checkpoint of batches, or nothing; what it skips."""
+"""What a flow begins with (a journal, a checkpoint of batches, or nothing), and what it skips."""
 
 import json
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ NOW = Offsets(5, 30, 0)
 
 @dataclass
 class FakeBrokers:
-    """Answers with these ends; brokers that are named do not answer."""
+    """Answers with these ends. The brokers in `silent` do not answer."""
 
     ends: Mapping[MessageQueue, Offsets]
     silent: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Which commits count: of a live session, of queues that it holds, one behind the other."""
+"""Which commits count: those of a live session, of its queues, without overlaps and holes."""
 
 import random
 

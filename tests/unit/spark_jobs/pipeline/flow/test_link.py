@@ -22,7 +22,7 @@ from spark_jobs.pipeline.flow import wire
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
 from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
 
-A = MessageQueue("orders", "broker-a", 0)
+A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 FIRST: Asked[MessageQueue] = Asked("session", 1, 0, frozenset())
 ANSWER = MemberAnswer(1, 1, [], 2.0, 30.0, Terms().on_outage, GroupSource("billing", []))
 
@@ -76,7 +76,7 @@ async def linked() -> AsyncIterator[tuple[FakeDriver, DriverLink]]:
 
 def play(story: Callable[[FakeDriver, DriverLink], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        async with linked() as (driver, link):
+        async with linked() as (driver, link), asyncio.timeout(60):
             await story(driver, link)
 
     asyncio.run(run())
@@ -132,6 +132,22 @@ def test_what_waits_for_an_answer_is_sent_again_on_the_next_connection() -> None
         driver.say(wire.Settled(commit.call, is_accepted=True))
         assert await locating == wire.Located(locate.call, 40, 7)
         assert await committing is True
+
+    play(story)
+
+
+def test_trouble_without_a_connection_is_told_on_the_next_one() -> None:
+    """Some of it is reported only once, for example that a call does not return."""
+
+    async def story(driver: FakeDriver, link: DriverLink) -> None:
+        link.report(A, 4, "an old trouble")
+        link.report(A, 5, "it does not return")
+        link.report(B, 7, "rows wait")
+        await driver.accept()
+        assert [await driver.hear(), await driver.hear()] == [
+            wire.TaskTrouble(A, 5, "it does not return", wire.Consequence.QUEUE_WAITS),
+            wire.TaskTrouble(B, 7, "rows wait", wire.Consequence.QUEUE_WAITS),
+        ]
 
     play(story)
 

@@ -90,7 +90,7 @@ class Scene:
 def scene(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Scene]:
-    """Sessions are so long that a slow machine ends none, unless a test gives their length."""
+    """Sessions are so long that none ends on a slow machine, unless a test gives their length."""
     monkeypatch.setattr(serving, "TERMS", Terms(session=getattr(request, "param", 600.0)))
     found = Scene(tmp_path)
     yield found
@@ -114,7 +114,7 @@ def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path
 def test_a_folder_that_was_moved_is_not_missed_while_the_next_one_cannot_be_moved(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody takes the rows from their place at once."""
+    """A reader takes the rows from their place at once."""
     move, failures = folders.move, [OSError("full")]
 
     def move_or_fail(pending: Pending, known: Sequence[SinkFolders]) -> None:
@@ -162,7 +162,7 @@ def test_rows_and_dead_letters_of_a_commit_have_the_same_number(
 
 def test_who_does_not_know_the_secret_learns_nothing(scene: Scene) -> None:
     scene.publish({A: "a", B: "a"}, a="1")
-    assert scene.task("a", secret="guessed").hear() is None  # of the test
+    assert scene.task("a", secret="guessed").hear() is None  # only the right secret gets an answer
     stranger = scene.task("a", secret="")
     assert stranger.hear() is None
 
@@ -404,7 +404,7 @@ def test_the_epoch_is_adopted_when_every_queue_is_where_it_belongs(scene: Scene)
 
 
 def test_a_driver_that_ends_in_order_leaves_no_folders_in_the_journal(tmp_path: Path) -> None:
-    """The next job may have another sink, which does not reach them."""
+    """The next job may have another sink, which cannot reach these folders."""
     scene = Scene(tmp_path)
     task = scene.begin()
     written = tmp_path / "query=q/_writing/1/one"

@@ -81,7 +81,7 @@ class ScriptedSinks:
 
     takes_dead_letters = True
     folders = ()
-    plan_moves = None  # of the driver: not used by a task
+    plan_moves = None  # only the driver uses this
 
     def __init__(self) -> None:
         self.stored: dict[MessageQueue, int] = {}
@@ -320,7 +320,7 @@ def list_ranges(it: Scene) -> list[list[Range]]:
 
 
 def test_a_task_begins_where_the_sink_is_and_tells_the_driver(tmp_path: Path) -> None:
-    """The task before it has written, and has died before it has committed."""
+    """The previous task has written, and has died before it could commit."""
 
     async def play(it: Scene, sinks: ScriptedSinks) -> None:
         sinks.stored[A] = 12
@@ -341,7 +341,7 @@ def test_rows_whose_position_has_moved_are_dropped_and_the_queues_begin_anew(
         a, b = await it.hold(A, 10), await it.hold(B, 20)
         it.handle(A, 10, 12)
         it.handle(B, 20, 21)
-        sinks.stored[A] = 11  # by a task that was given up, just now
+        sinks.stored[A] = 11  # as if a task that was given up had just written
         for work, end in ((a, 12), (b, 21)):
             with pytest.raises(MovedOnError):
                 await it.rows.commit(work, end)

@@ -3,7 +3,7 @@ package dev.evenkeel.rocketmq;
 import java.util.Set;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** A request of a member. */
+/** A member's request for grants. It reports which queues the member holds. */
 final class Ask {
     final String session;
     final int number;

@@ -25,7 +25,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 import org.apache.rocketmq.remoting.protocol.RemotingSysResponseCode;
 
-/** The queues that RocketMQ's client reads. It uses internal interfaces of 4.9 and 5. */
+/** The queues that RocketMQ's client reads. Uses internal interfaces of the clients 4.9 and 5. */
 final class ConsumerQueues {
     private static final long TIMEOUT_MS = 3000;
     private static final Logger log = Logger.getLogger("dev.evenkeel.rocketmq");
@@ -41,11 +41,12 @@ final class ConsumerQueues {
     }
 
     /**
-     * Waits until the client's {@code start} has ended, which holds this lock.
+     * Waits until the client's {@code start} has ended: the client holds its lock until then.
      *
-     * <p>The client reports that it is running before it knows its topics and has sent heartbeats.
-     * If client 5 rebalances at that time, it counts its subscription as changed and cannot inform
-     * the brokers. They then refuse its pulls until the next heartbeat, after 30 s.
+     * <p>The client reports that it is running before it knows its topics, and before it has sent
+     * heartbeats. If client 5 rebalances at that time, it counts its subscription as changed and
+     * cannot inform the brokers. The brokers then refuse its pulls until the next heartbeat, after
+     * 30 s.
      */
     void awaitStart() {
         synchronized (client) {
@@ -89,7 +90,7 @@ final class ConsumerQueues {
         return record;
     }
 
-    /** Notes a record, unless it is null, to forget it later: the caller waits for no broker. */
+    /** Notes a record for {@link #forgetDropped}, so that the caller need not wait for brokers. */
     void forgetLater(MessageQueue queue, ProcessQueue record) {
         if (record != null) {
             dropped.add(new SimpleEntry<>(queue, record));
@@ -106,8 +107,8 @@ final class ConsumerQueues {
     /**
      * Cleans up as the client does when it drops a queue. This unlocks a queue read in order.
      *
-     * <p>While messages of the queue are in memory, 4.9 unlocks it only after 20 s. So the messages
-     * are removed first.
+     * <p>While messages of the queue are in memory, client 4.9 unlocks it only after 20 s. So this
+     * method removes the messages first.
      */
     void forget(MessageQueue queue, ProcessQueue record) {
         record.clear();

@@ -30,7 +30,7 @@ final class Coordinator {
     private final String address;
     /** The file is read again for each request, because whoever provides the token renews it. */
     private final Path tokenFile;
-    /** Trusted certificates, read again for each request; null: those that Java trusts. */
+    /** File of trusted certificates, read again for each request; null for Java's own. */
     private final Path authorities;
     private byte[] trusted;
     private SSLSocketFactory tls;

@@ -58,7 +58,7 @@ public final class EvenkeelFollower {
     }
 
     /**
-     * Makes a consumer follow. Its listener must be registered, and it must not be started yet.
+     * Makes a consumer follow. Register its listener before this call, and start it afterwards.
      *
      * @throws IllegalArgumentException if this consumer cannot follow
      */

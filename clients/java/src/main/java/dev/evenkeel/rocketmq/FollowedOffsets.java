@@ -78,7 +78,7 @@ final class FollowedOffsets implements OffsetStore {
      * Returns the offset from which to read a held queue.
      *
      * <p>The client asks for the offset in memory only to send it with a pull. The broker would
-     * commit that offset without a check of the clock. So the answer is that memory has no offset.
+     * commit that offset without a check of the clock. So this method says that there is none.
      */
     @Override
     public long readOffset(MessageQueue queue, ReadOffsetType type) {
@@ -103,7 +103,7 @@ final class FollowedOffsets implements OffsetStore {
         return offset;
     }
 
-    /** The client calls this at intervals, and, holding its lock, when it is shut down. */
+    /** The client calls this at intervals, and also at its shutdown, while it holds its lock. */
     @Override
     public void persistAll(Set<MessageQueue> queues) {
         if (Thread.holdsLock(client)) {

@@ -25,12 +25,12 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
- * One consumer that follows, from its start until it is shut down.
+ * Lets one consumer read its granted queues, from its start until it is shut down.
  *
  * <p>One thread keeps the time and never waits for the network while the consumer runs. A second
  * thread does the work that waits for brokers: it commits offsets, releases queues and cleans up.
- * Each request to the coordinator has its own thread, because a newer request is sent while an
- * older one waits.
+ * Each request to the coordinator has its own thread, because a newer request may be sent while
+ * an older one waits for its answer.
  */
 final class Following {
     private static final double SHORTEST_SLEEP_SECONDS = 0.005;

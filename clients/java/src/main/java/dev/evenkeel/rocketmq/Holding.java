@@ -5,7 +5,7 @@ import org.apache.rocketmq.client.impl.consumer.ProcessQueue;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** A queue from its grant until no message is in flight. The lock of the member guards it. */
+/** A queue that is held: granted, or with messages in flight. The member's lock guards it. */
 final class Holding {
     final MessageQueue queue;
     /** The next message to read, as stored when reading began; -1 until that is known. */

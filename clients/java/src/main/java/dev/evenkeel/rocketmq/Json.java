@@ -8,7 +8,8 @@ import java.util.Map;
 /**
  * Reads and writes the JSON of requests and answers.
  *
- * <p>No library is used: those that come with RocketMQ's client differ between its versions.
+ * <p>It uses no library, because the JSON libraries that come with RocketMQ's client differ between
+ * its versions.
  *
  * <p>An object becomes a {@code Map}, an array a {@code List}, a number a {@code Double}.
  */

@@ -17,13 +17,14 @@ import org.apache.rocketmq.common.message.MessageQueue;
 /**
  * The rules of a member: what it may read, and what it reports to the coordinator.
  *
- * <p>It does no I/O and knows no clock; times are seconds of an {@link AwakeClock}. The rules are
- * those of {@code follower/core.py}:
+ * <p>This class does no I/O and reads no clock: callers pass the time, in seconds of an
+ * {@link AwakeClock}. The rules are those of {@code follower/core.py}:
  *
  * <ul>
  *   <li>A queue is held from the answer that grants it until its messages in flight are finished
- *       and committed. Then the next request reports this at once.
- *   <li>A new request replaces one that still waits. Only the answer to the newest request counts.
+ *       and committed. Then the next request is sent at once, and reports that.
+ *   <li>A new request replaces one that still waits for its answer. Only the answer to the
+ *       newest request counts.
  *   <li>The time of a session counts from when the last answered request was <em>sent</em>, and is
  *       shorter by a margin. When it is over, all queues are dropped before anything else is done.
  *   <li>While a member keeps reading through an outage, its session does not end by time.
@@ -85,7 +86,11 @@ final class Member {
         hasNews = true;
     }
 
-    /** Drops all queues if the session is over; returns when time alone changes something next. */
+    /**
+     * Drops all queues if the session is over.
+     *
+     * <p>Returns when the next request is due or the session ends, whichever comes first.
+     */
     synchronized double tick(double now) {
         dropIfOver(now);
         return Double.isNaN(until) || keepsReading() ? askAt : Math.min(askAt, until);
@@ -174,7 +179,11 @@ final class Member {
         return holding != null && !holding.isLeaving();
     }
 
-    /** Holds these queues of a retry topic and no others; returns those that may be read. */
+    /**
+     * Holds these queues of a retry topic, and no other queues of that topic.
+     *
+     * <p>Returns those that may be read.
+     */
     synchronized List<MessageQueue> holdRetries(
             String topic, Collection<MessageQueue> wanted, double now) {
         dropIfOver(now);
@@ -333,11 +342,12 @@ final class Member {
     }
 
     /**
-     * Releases, inside this process only, queues that the client has dropped by itself. They are
-     * then read anew, after the last handled message.
+     * Begins to release queues that the client has dropped by itself, so that they are read anew.
      *
-     * <p>The client drops a queue that it has not pulled for two minutes. It also drops a queue if
-     * reading began after it asked the strategy, and before it used the strategy's answer.
+     * <p>The coordinator learns nothing of this release: the member holds the queues all the time.
+     * Reading continues after the last handled message. The client drops a queue that it has not
+     * pulled for two minutes. It also drops a queue if reading began after the client asked the
+     * strategy, and before it used the strategy's answer.
      */
     synchronized void restartDropped(double now) {
         dropIfOver(now);
@@ -350,7 +360,11 @@ final class Member {
         }
     }
 
-    /** Stops queues that the client reads and that are not held: its decision may be outdated. */
+    /**
+     * Drops queues that the client reads although the member does not hold them.
+     *
+     * <p>The client may have begun to read them because of an outdated decision.
+     */
     synchronized void dropStrays(double now) {
         dropIfOver(now);
         for (MessageQueue each : queues.list()) {
@@ -360,7 +374,7 @@ final class Member {
         }
     }
 
-    /** Whether something has changed since the last call. */
+    /** Whether a session has begun, or other queues are to be read, since the last call. */
     synchronized boolean takeNews() {
         boolean found = hasNews;
         hasNews = false;
@@ -378,7 +392,7 @@ final class Member {
         return found;
     }
 
-    /** Begins nothing new and releases everything. */
+    /** Takes no new queues from now on, and begins to release all that are held. */
     synchronized void stop(double now) {
         dropIfOver(now);
         isStopping = true;
@@ -391,7 +405,7 @@ final class Member {
         return holdings.isEmpty();
     }
 
-    /** The session that has been answered, or null. */
+    /** The id of the session if the coordinator has answered it, otherwise null. */
     synchronized String findSession() {
         return Double.isNaN(until) ? null : session;
     }
