@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from contract.job_file import JobSink
-from spark_jobs.pipeline.batch.files import Files, FilesMissingError
+from spark_jobs.pipeline.batch.files import Files
 from spark_jobs.pipeline.batch.writing import BatchWriter
+from spark_jobs.pipeline.failures import FilesMissingError
 from spark_jobs.pipeline.lease import LeaseLostError
 from spark_jobs.pipeline.users_part import UsersPart
 

@@ -262,6 +262,40 @@ def write(df, query, batch):
     assert len(list((tmp_path / "rows").glob("query=*"))) == 2
 
 
+def test_a_checkpoint_of_a_release_with_streaming_queries_is_continued_with_its_planned_batch(
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+) -> None:
+    """
+    The checkpoint was written by a job of that release, which was killed between sink and commit.
+
+    Its batches 1 and 2 are committed, with four messages each; batch 3 has the next four.
+    """
+    checkpoint, sink = tmp_path / "checkpoint", tmp_path / "sink.py"
+    shutil.copytree(Path(__file__).parent / "sparks_checkpoint", checkpoint)
+    sink.write_text(
+        f"""
+def write(df, query, batch):
+    place = f"{tmp_path}/rows/query={{query}}/batch={{batch}}"
+    df.selectExpr("CAST(body AS string) body").write.mode("overwrite").json(place)
+"""
+    )
+    send(12)
+    running = job(tmp_path, client, rocketmq, topic, sink={"file": str(sink)}, transform={})
+    for entry in (checkpoint / "offsets").iterdir():
+        text = entry.read_text().replace('"group-orders"', f'"{running.group}"')
+        entry.write_text(text.replace('"orders"', f'"{topic}"'))
+    with running:
+        running.wait_until(lambda _: committed(client, running) == 12)
+        send(4)
+        running.wait_until(lambda _: committed(client, running) == 16)
+        assert running.end_by(signal.SIGTERM) == DONE
+    query = json.loads((checkpoint / "taken-over/0/metadata").read_bytes())["id"]
+    folder = tmp_path / f"rows/query={query}"
+    assert bodies(folder / "batch=3") == [8, 9, 10, 11]
+    assert bodies(folder) == list(range(8, 16))
+    assert {each.name for each in checkpoint.iterdir()} == {"flow", "taken-over"}
+
+
 def test_a_sink_that_always_fails_ends_the_job_at_the_third_time(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
