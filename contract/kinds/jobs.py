@@ -109,7 +109,7 @@ class Process(Part, frozen=True):
 
 class DriverProcess(Process, frozen=True):
     memory: Quantity = "1500Mi"
-    """Memory of the container. The driver runs a JVM and two Python processes."""
+    """Memory of the container. The driver runs a JVM and a Python process."""
 
 
 class Job(Part, frozen=True):
@@ -127,7 +127,7 @@ class Job(Part, frozen=True):
     sink: Sink
     """Where rows are written."""
     checkpoint: Checkpoint
-    """Where Spark stores offsets. It must outlive the pods."""
+    """Where the job stores its offsets. It must outlive the pods."""
     image: Path | None = None
     """Image of driver and executors. Default: as configured for the operator."""
     executors: Annotated[int, Meta(ge=0, le=MOST_EXECUTORS)] = 1

@@ -3,8 +3,8 @@ Ends a driver whose loop hangs.
 
 The loop may wait for something that never answers, such as a JVM that hangs, while another thread
 still renews the Lease. Then nothing is read, and no other driver can start. So the loop calls the
-watchdog at each turn, twice a second, and the watchdog ends the driver after a long time without a
-call. A long batch does not count as hanging, because the loop continues beside it.
+watchdog at each turn, several times a second, and the watchdog ends the driver after a long time
+without a call. A long batch does not count as hanging, because the loop continues beside it.
 """
 
 import threading

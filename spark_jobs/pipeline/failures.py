@@ -55,12 +55,15 @@ def judge(text: str) -> Failure:
     """
     Find the cause in an error text of Spark.
 
-    It is the error that ends the first Python traceback, otherwise the first line.
+    It is the error that ends the first Python traceback, otherwise the first line that has a cause.
     """
     first, *more = text.split("Traceback (most recent call last):", 1)
     found = _RAISED.search(more[0]) if more else None
     if found is None:
-        return Failure(first.strip().partition("\n")[0], Cure.RETRY)
+        line, _, rest = first.strip().partition("\n")
+        # Py4J writes only the name of its call into the first line.
+        cause = rest.partition("\n")[0].removeprefix(": ") if rest.startswith(": ") else line
+        return Failure(cause, Cure.RETRY)
     return _judge(found["kind"].rpartition(".")[2], found["message"])
 
 

@@ -1,8 +1,7 @@
 """
 Watches a job's assignment, in the status of its ConsumerGroup, and writes it to a file.
 
-Spark runs the plan source in another process. Both processes must follow the same assignment, so
-both read it from that file.
+The driver's loop reads that file (`assignments`), as it does outside of a cluster.
 """
 
 import logging

@@ -54,7 +54,9 @@ class JobMetrics:
         self.handover = self._add_histogram(
             "handover", "From receiving an assignment until a batch that follows it is committed"
         )
-        self.failures = Counter(f"{PREFIX}failures", "Failed queries", registry=self.registry)
+        self.failures = Counter(
+            f"{PREFIX}failures", "Batches, or their planning, that failed", registry=self.registry
+        )
 
     def _add_histogram(self, name: str, text: str) -> Histogram:
         return Histogram(f"{PREFIX}{name}_seconds", text, registry=self.registry, buckets=SECONDS)

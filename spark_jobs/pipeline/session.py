@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -59,6 +60,13 @@ def open_context(job: JobFile, needed: Mapping[str, str]) -> Iterator[SparkConte
         yield context
     finally:
         context.stop()
+
+
+def activate(spark: SparkSession) -> None:
+    """Let Spark find the session from this thread, as it does from the one that has opened it."""
+    jvm: Any = spark._jvm
+    sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
+    sessions.setActiveSession(spark._jsparkSession)
 
 
 def _make_conf(settings: Mapping[str, str]) -> SparkConf:

@@ -24,6 +24,7 @@ from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
 from spark_jobs import connections
 from spark_jobs.options import Reading
+from spark_jobs.pipeline import session
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.batch.batches import BatchRunner
 from spark_jobs.pipeline.batch.loop import BatchLoop
@@ -53,6 +54,7 @@ class BatchEngine:
 
     def __init__(
         self,
+        spark: SparkSession,
         loop: BatchLoop,
         batches: BatchRunner,
         retries: BatchRetries,
@@ -63,6 +65,7 @@ class BatchEngine:
         engine: str,
     ) -> None:
         """Do nothing yet. `engine` is for the report."""
+        self._spark = spark
         self._loop = loop
         self._batches = batches
         self._retries = retries
@@ -74,7 +77,7 @@ class BatchEngine:
 
     def run(self, stop: threading.Event) -> int:
         """Run until the job ends; return the exit code."""
-        with ThreadPoolExecutor(1, "batches") as thread:
+        with ThreadPoolExecutor(1, "batches", session.activate, (self._spark,)) as thread:
             try:
                 self._turn()  # the first batch is planned with the newest assignment
                 running = thread.submit(self._loop.run, stop)
@@ -146,7 +149,7 @@ def run(
     loop = BatchLoop(
         state, journal, planner, batches, retries, job.trigger_seconds, is_scheduled=is_scheduled
     )
-    driver = BatchEngine(loop, batches, retries, assignments, followed, slots, group, engine)
+    driver = BatchEngine(spark, loop, batches, retries, assignments, followed, slots, group, engine)
     if job.metrics_port is not None:
         metrics.serve(job.metrics_port)
     try:

@@ -22,6 +22,10 @@ LEAST_IDLE_SECONDS = 0.05
 """While there is nothing to read, brokers are not asked more often than this."""
 
 
+class JournalAwayError(Exception):
+    """The driver must end, and an entry of the journal is not written."""
+
+
 class BatchLoop:
     """
     Runs in a thread of its own, so that a long batch does not delay the driver's loop.
@@ -66,7 +70,7 @@ class BatchLoop:
             begun = time.time()
             try:
                 has_run = self._take_turn(begun, stop)
-            except JournalTakenError as error:
+            except (JournalTakenError, JournalAwayError) as error:
                 log.error("the driver ends: %s", error)
                 return exit_codes.TRY_AGAIN
             except Exception as error:  # noqa: BLE001  # Spark and the user's code raise anything
@@ -117,7 +121,7 @@ class BatchLoop:
                 self._retries.error = f"the journal cannot be written: {failure.message}"
                 log.warning("the journal is written again in %g s: %s", pause, failure.message)
                 if stop.wait(pause):
-                    raise
+                    raise JournalAwayError(self._retries.error) from error
             else:
                 break
 

@@ -22,7 +22,7 @@ from spark_jobs.schema import ERROR_COLUMN
 
 @dataclass(frozen=True, slots=True)
 class BatchWriter:
-    """Writes one batch of a query."""
+    """Writes one batch."""
 
     users: UsersPart
     query: str

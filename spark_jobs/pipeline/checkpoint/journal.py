@@ -63,7 +63,7 @@ class JobState(msgspec.Struct, frozen=True):
     epoch: int
     """The epoch that was adopted last."""
     batch: int
-    """The number of the last commit with rows; -1 before the first."""
+    """The number of the last batch, or of a flow's last commit with rows; -1 before the first."""
     offsets: Tree
     pending: list[Pending] = []
     skip: str = ""

@@ -1,5 +1,5 @@
 """
-Takes over a checkpoint that Spark has written, for a job with batches of the releases before.
+Takes over a checkpoint that Spark has written, for a job with batches of an earlier release.
 
 The job continues where the last committed batch has ended, in the same folders. A batch that was
 planned and not committed may have written rows already, so it stays planned. Otherwise the next

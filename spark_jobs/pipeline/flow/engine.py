@@ -7,7 +7,7 @@ Runs a job as a flow: in each slot one task that never ends, and a driver that c
       FlowServer       grants queues to tasks, and commits
         GroupCoordinator   who may read which queue now (pure)
         Commits            which commits count (pure)
-        JobJournal        what is committed, at the checkpoint's location
+        JobJournal         what is committed, at the checkpoint's location
 """
 
 import logging

@@ -5,8 +5,8 @@ Everything here runs on one event loop in a thread of its own. The driver's loop
 methods of `FlowServer` whose docstrings say so. Files are written in threads, so that grants never
 wait for them.
 
-A commit goes through these steps. The table in `journal` says what happens after a crash between
-any two of them:
+A commit goes through these steps. The table in `checkpoint/journal.py` says what happens after a
+crash between any two of them:
 
     accepted by `Commits`  ->  in an entry of the journal  ->  its folder moved  ->  the task knows
 

@@ -1,6 +1,14 @@
 import pytest
 
-from spark_jobs.pipeline.failures import HOW_TO_SKIP, Cure, judge
+from mq_client.errors import NoBrokerError
+from spark_jobs.pipeline.failures import (
+    HOW_TO_SKIP,
+    Cure,
+    Failure,
+    UsersPartError,
+    judge,
+    judge_error,
+)
 
 FROM_A_WORKER = """Job aborted due to stage failure. SQLSTATE: XXKST
 Traceback (most recent call last):
@@ -53,3 +61,16 @@ def test_without_a_traceback_the_first_line_tells() -> None:
     failure = judge("[PATH_NOT_FOUND] Path does not exist: /nowhere\nmore")
     assert failure.message == "[PATH_NOT_FOUND] Path does not exist: /nowhere"
     assert failure.cure is Cure.RETRY
+
+
+def test_the_cause_of_an_error_of_java_is_in_its_second_line() -> None:
+    said = (
+        "Py4JJavaError: An error occurred while calling o3.save.\n: java.io.IOException: no\n\tat A"
+    )
+    assert judge(said) == Failure("java.io.IOException: no", Cure.RETRY)
+
+
+def test_an_error_of_this_process_is_judged_by_its_class() -> None:
+    assert judge_error(NoBrokerError("down")) == Failure("NoBrokerError: down", Cure.TIME)
+    assert judge_error(UsersPartError("users.py: no")) == Failure("users.py: no", Cure.USER)
+    assert judge_error(KeyError("x")).cure is Cure.RETRY

@@ -133,6 +133,14 @@ def test_rows_are_not_written_again_because_the_journal_is_away() -> None:
     assert (sink.runs, loop.ends) == ([0], {A: 7})
 
 
+def test_a_driver_that_must_end_does_not_wait_for_the_journal() -> None:
+    entries, sink = FakeJournal(), FakeSink()
+    entries.failures = [OSError("no space") for _ in range(50)]
+    loop = make_loop(entries, FakePlanner([7]), sink)
+    assert loop.run(Hurried(20)) == exit_codes.TRY_AGAIN
+    assert (sink.runs, loop.ends) == ([], {A: 0})
+
+
 @pytest.mark.parametrize(
     ("failure", "code"),
     [
