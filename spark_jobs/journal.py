@@ -13,8 +13,11 @@ from mq_client import filters
 from mq_client.errors import UsageError
 from mq_client.filters import Filter
 from mq_client.values import MessageQueue
+from spark_jobs.planning import Range
 
 Offsets = dict[MessageQueue, int]
+Row = tuple[str, str, int, int, int]
+"""A range: topic, broker, queue, first offset, and the offset after the last one."""
 Tree = dict[str, dict[str, dict[str, int]]]
 EXAMPLE = '{"topic": {"broker": {"0": 23}}}'
 
@@ -53,6 +56,28 @@ def _check_items(written: Any, what: str) -> ItemsView[str, Any]:
     return written.items()
 
 
+def write_range(part: Range) -> Row:
+    """Write a range as JSON."""
+    return (part.queue.topic, part.queue.broker, part.queue.id, part.start, part.stop)
+
+
+def read_range(row: Row) -> Range:
+    """Read a range from JSON."""
+    topic, broker, number, start, stop = row
+    return Range(MessageQueue(topic, broker, number), start, stop)
+
+
+def write_filter(wanted: Filter) -> dict[str, str]:
+    """Write a filter as JSON."""
+    return {"expression": wanted.expression, "kind": wanted.kind}
+
+
+def read_filter(written: Mapping[str, str]) -> Filter:
+    """Read a filter from JSON."""
+    make = filters.match_sql if written["kind"] == filters.SQL else filters.match_tags
+    return make(written["expression"])
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The entry of the offset log for the end of a batch."""
@@ -80,7 +105,7 @@ class Entry:
     def write(self) -> dict[str, Any]:
         """Write the entry. Defaults are left out, so that older versions can read it."""
         found: dict[str, Any] = {
-            "filter": {"expression": self.wanted.expression, "kind": self.wanted.kind},
+            "filter": write_filter(self.wanted),
             "offsets": write_offsets(self.offsets),
         }
         if self.aside:
@@ -93,11 +118,10 @@ class Entry:
 def read(written: dict[str, Any]) -> Entry:
     """Read an entry of the offset log."""
     try:
-        wanted, at = written["filter"], read_offsets(written["offsets"])
+        at = read_offsets(written["offsets"])
         aside = read_offsets(written.get("aside", {}))
-        make = filters.match_sql if wanted["kind"] == filters.SQL else filters.match_tags
         is_begun = bool(at or aside or written.get("begun"))
-        return Entry(at, make(wanted["expression"]), aside, is_begun)
+        return Entry(at, read_filter(written["filter"]), aside, is_begun)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"this checkpoint was not written by the rocketmq source ({error!r}): "

@@ -15,6 +15,7 @@ from spark_jobs import journal, options
 from spark_jobs.options import QueueEdge, StartOrEnd
 from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.batch.planning import BatchPlanner
+from spark_jobs.pipeline.batch.plans import BatchPlan
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
 from spark_jobs.pipeline.checkpoint.journal import JobState
 from spark_jobs.planning import SeenOffsets
@@ -31,11 +32,20 @@ def make_begins(start: str, stands: dict[MessageQueue, int]) -> QueueBegins:
 
 
 def plan_batch(state: JobState, begins: QueueBegins, skip: str = "", epoch: int = 0) -> JobState:
-    """Return the state in which the batch after this one is planned; the same if none is."""
+    """Return the state in which the next batch is planned; the same state if nothing is new."""
     followed: Any = SimpleNamespace(newest=SimpleNamespace(epoch=epoch))
-    planner = BatchPlanner(begins, begins._reading, skip, followed, is_scheduled=False)
-    planned = planner.plan(state)
-    return state if planned is None else plans.begin(state, planned)
+    return BatchPlanner(begins, begins._reading, skip, followed, is_scheduled=False).plan(state)
+
+
+def read_plan(state: JobState) -> BatchPlan:
+    """Read the only planned batch of a state."""
+    (batch,) = state.planned
+    return BatchPlan(state.query, state.skip, batch, 0.0)
+
+
+def commit(state: JobState) -> JobState:
+    """Commit the only planned batch of a state."""
+    return plans.commit(state, read_plan(state).planned)
 
 
 def make_state(

@@ -123,8 +123,8 @@ def send_load(load: Load, mq: RocketMq, topic: str) -> Iterator[None]:
 def _list_batches(folder: Path) -> Iterator[tuple[float, int]]:
     """List when each of the last batches was planned, and with which epoch, from the journal."""
     for place in (folder / "checkpoint" / "flow").glob("[0-9]*"):
-        if planned := json.loads(place.read_bytes())["planned"]:
-            yield _find_write_time(place), planned["epoch"]
+        for batch in json.loads(place.read_bytes())["planned"]:
+            yield _find_write_time(place), batch["epoch"]
 
 
 def _find_write_time(place: Path) -> float:

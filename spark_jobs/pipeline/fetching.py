@@ -20,12 +20,10 @@ from mq_client.filters import Filter
 from mq_client.messages import Unreadable
 from mq_client.values import MessageQueue
 from spark_jobs import fetch, planning, schema
+from spark_jobs.journal import Row, read_range, write_range
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.executors import Executor, ExecutorTask
 from spark_jobs.planning import Range
-
-Row = tuple[str, str, int, int, int]
-"""A range: topic, broker, queue, first offset, and the offset after the last one."""
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -55,14 +53,14 @@ class Tally(msgspec.Struct):
     @property
     def lost(self) -> list[Range]:
         """The lost offsets, each of them once: a task that runs again reports them again."""
-        return planning.merge(map(_read_row, self.gaps))
+        return planning.merge(map(read_range, self.gaps))
 
     def find_unreadable(self, ranges: Sequence[Range]) -> list[Range]:
         """Find the messages in these ranges that cannot be read."""
         spans = {each.queue: each for each in ranges}
         return [
             each
-            for each in planning.merge(map(_read_row, self.unreadable))
+            for each in planning.merge(map(read_range, self.unreadable))
             if (span := spans.get(each.queue)) and span.start <= each.start < span.stop
         ]
 
@@ -110,7 +108,7 @@ class Fetcher:
         gaps: list[Range] = []
         unreadable: list[Unreadable] = []
         for batch in fetch.fetch(
-            list(map(_read_row, spec.ranges)),
+            list(map(read_range, spec.ranges)),
             self.reading.cluster,
             self.reading.group,
             self.wanted,
@@ -124,8 +122,8 @@ class Fetcher:
             yield batch
         is_misplaced = spec.executor is not None and spec.executor != find_own_executor()
         counted = {spec.slot or "": rows}
-        lost, broken = list(map(_make_row, gaps)), list(map(_make_unreadable_row, unreadable))
-        offsets = sum(map(_count_offsets, map(_read_row, spec.ranges)))
+        lost, broken = list(map(write_range, gaps)), list(map(_make_unreadable_row, unreadable))
+        offsets = sum(map(_count_offsets, map(read_range, spec.ranges)))
         self.tally.add(Tally(counted, size, int(is_misplaced), 1, offsets, lost, broken))
 
 
@@ -141,7 +139,7 @@ class UnreadablePuller:
         for batch in batches:
             for text in batch["value"].to_pylist():
                 for row in msgspec.json.decode(text, type=Spec).ranges:
-                    yield self._pull(_read_row(row))
+                    yield self._pull(read_range(row))
 
     def _pull(self, part: Range) -> pa.RecordBatch:
         found: list[Unreadable] = []
@@ -180,22 +178,13 @@ def plan_tasks(
 
 
 def _make_task(slot: str | None, executor: Executor | None, part: Sequence[Range]) -> ExecutorTask:
-    spec = Spec(slot, executor.id if executor else None, list(map(_make_row, part)))
+    spec = Spec(slot, executor.id if executor else None, list(map(write_range, part)))
     return ExecutorTask(msgspec.json.encode(spec).decode(), executor)
-
-
-def _make_row(part: Range) -> Row:
-    return part.queue.topic, part.queue.broker, part.queue.id, part.start, part.stop
 
 
 def _make_unreadable_row(found: Unreadable) -> Row:
     message = found.message
     return message.topic, message.broker, message.queue_id, found.first, found.stop
-
-
-def _read_row(row: Row) -> Range:
-    topic, broker, number, start, stop = row
-    return Range(MessageQueue(topic, broker, number), start, stop)
 
 
 def _count_offsets(part: Range) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contract.report import SkipReport
-from spark_jobs.planning import Loss, Range
+from spark_jobs.planning import Range
 
 MOST_NAMED = 20
 
@@ -22,7 +22,7 @@ class Skipped:
     value: str
     """The value of `skip` that requested it."""
     deleted: Sequence[Range]
-    lost: Sequence[Loss]
+    lost: Sequence[str]
     """Other losses, for which the number of messages is unknown."""
 
     @property
@@ -38,7 +38,7 @@ class Skipped:
             f"{each.stop - 1}"
             for each in self.deleted
         ]
-        return [*deleted, *map(str, self.lost)]
+        return [*deleted, *self.lost]
 
     def report(self) -> SkipReport:
         """Make the report for the user who requested it."""

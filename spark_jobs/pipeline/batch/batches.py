@@ -54,16 +54,16 @@ class BatchRunner:
             )
             self._metrics.planning.observe(time.time() - plan.begun)
             unreadable = functools.partial(self._pulls.pull_unreadable, plan)
-            BatchWriter(self._users, plan.query, plan.number, unreadable).write(rows)
+            BatchWriter(self._users, plan.query, plan.planned.number, unreadable).write(rows)
         self._metrics.batch.observe(time.time() - plan.begun)
 
     def note_commit(self, plan: BatchPlan) -> None:
         """Report what was skipped, once the batch that uses the request up is committed."""
         if not plan.uses_up(self._skip):
             return
-        self.skipped = Skipped(plan.skip, self.tally.lost, plan.turned_back)
+        self.skipped = Skipped(self._skip, self.tally.lost, plan.planned.turned_back)
         for line in self.skipped.lines or ["nothing"]:
-            log.warning("skipped, as requested by skip %r: %s", plan.skip, line)
+            log.warning("skipped, as requested by skip %r: %s", self._skip, line)
 
     def note_failure(self) -> None:
         """Count a batch, or its planning, that has failed."""

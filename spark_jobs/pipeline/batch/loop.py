@@ -13,6 +13,7 @@ from spark_jobs import journal as offsets
 from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.batch.batches import BatchRunner
 from spark_jobs.pipeline.batch.planning import BatchPlanner
+from spark_jobs.pipeline.batch.plans import BatchPlan
 from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError
 from spark_jobs.pipeline.failures import judge_error
 from spark_jobs.pipeline.retries import PATIENCE, BatchRetries
@@ -89,23 +90,25 @@ class BatchLoop:
         return exit_codes.DONE
 
     def _take_turn(self, begun: float, stop: threading.Event) -> bool:
-        """Run a batch, if there is something to do; return whether there was."""
-        if self.state.planned is None:
-            planned = self._planner.plan(self.state)
-            if planned is None:
+        """Plan and run a batch, if there is something new; return whether there was."""
+        if not self.state.planned:
+            state = self._planner.plan(self.state)
+            if state == self.state:
                 return False
-            state = plans.begin(self.state, planned)
-            if plans.read_plan(state, begun).ranges:  # a batch without rows may be planned anew
-                self._append(state, stop)
-            self.state = state
-        plan = plans.read_plan(self.state, begun)
-        if plan.ranges:
-            self._batches.run(plan)
-        state = plans.commit(self.state)
-        self._append(state, stop)
-        self.state, self.ends = state, offsets.read_offsets(state.offsets)
-        self._batches.note_commit(plan)
+            self._append(state, stop)
+            self._take(state)
+        for batch in self.state.planned:
+            plan = BatchPlan(self.state.query, self.state.skip, batch, begun)
+            if batch.ranges:
+                self._batches.run(plan)
+            state = plans.commit(self.state, batch)
+            self._append(state, stop)
+            self._take(state)
+            self._batches.note_commit(plan)
         return True
+
+    def _take(self, state: JobState) -> None:
+        self.state, self.ends = state, offsets.read_offsets(state.offsets)
 
     def _append(self, state: JobState, stop: threading.Event) -> None:
         """
@@ -127,7 +130,7 @@ class BatchLoop:
 
     def _choose_pause(self, error: Exception) -> float | None:
         """Return how long to wait before the next turn; None if the job must end."""
-        failure = replace(judge_error(error), is_in_batch=self.state.planned is not None)
+        failure = replace(judge_error(error), is_in_batch=bool(self.state.planned))
         pause = self._retries.choose_pause(failure)
         self._batches.note_failure()
         if pause is None:

@@ -1,10 +1,9 @@
 """Plans the next batch: asks the brokers where it ends, and writes down what it will read."""
 
 from spark_jobs.options import Reading
-from spark_jobs.pipeline import skipping
 from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
-from spark_jobs.pipeline.checkpoint.journal import JobState, PlannedBatch
+from spark_jobs.pipeline.checkpoint.journal import JobState
 from spark_jobs.pipeline.following import AssignmentFollower
 
 
@@ -28,18 +27,11 @@ class BatchPlanner:
         if is_scheduled:
             begins.prepareForTriggerAvailableNow()
 
-    def plan(self, state: JobState) -> PlannedBatch | None:
-        """Plan the batch that comes after this state; None if nothing has changed since."""
+    def plan(self, state: JobState) -> JobState:
+        """Plan the batch that comes after this state; return the same state if nothing is new."""
+        skip = self._skip or state.skip
+        is_skipping = not self._reading.fail_on_data_loss or skip != state.skip
         start = plans.read_end(state, self._reading.wanted)
-        is_skipping = not self._reading.fail_on_data_loss or skipping.is_open(
-            self._skip, state.skip
-        )
         end = self._begins.find_end(start, is_skipping=is_skipping)
-        planned = PlannedBatch(
-            number=state.batch + 1,
-            epoch=max(self._followed.newest.epoch, state.epoch),
-            skip=self._skip or state.skip,
-            end=end.write(),
-        )
-        has_news = (planned.epoch, planned.skip, end) != (state.epoch, state.skip, start)
-        return planned if has_news else None
+        epoch = max(self._followed.newest.epoch, state.epoch)
+        return plans.plan(state, end, epoch, skip)

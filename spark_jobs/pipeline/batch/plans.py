@@ -1,7 +1,7 @@
 """
 The states of a batch, from its plan to its commit. Pure.
 
-    committed --begin--> planned --the sink writes--> planned --commit--> committed
+    committed --plan--> planned --the sink writes--> planned --commit--> committed
 
 A plan is in the journal before the batch begins, so a batch that runs again reads the same ranges
 with the same filter, and has the same number. What each crash point leaves, and what the next
@@ -16,9 +16,11 @@ driver does:
 | after that | an entry without `planned` | tells the brokers, and plans the next batch |
 
 A batch that runs again replaces its folder. A sink of the user's own gets the same number again.
+
+Which queues the job reads, and where new ones begin, is already in the entry of a plan. How far a
+batch has read is in the entry of its commit.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -28,7 +30,7 @@ from spark_jobs import journal, planning
 from spark_jobs.journal import Entry
 from spark_jobs.pipeline import skipping
 from spark_jobs.pipeline.checkpoint.journal import JobState, PlannedBatch
-from spark_jobs.planning import Loss, Range
+from spark_jobs.planning import Range
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,21 @@ class BatchPlan:
 
     query: str
     """The id of the checkpoint's journal: two checkpoints must not write to one folder."""
-    number: int
-    epoch: int
-    ranges: Sequence[Range]
-    wanted: Filter
-    turned_back: Sequence[Loss]
-    """Queues that this batch drops, or reads again from an earlier offset, because of losses."""
     skip_before: str
     """The last `skip` value that was carried out before this batch."""
-    skip: str
-    """The last `skip` value that was carried out before or in this batch."""
+    planned: PlannedBatch
     begun: float
     """When planning began, in seconds since 1970."""
+
+    @property
+    def ranges(self) -> list[Range]:
+        """What is read."""
+        return [journal.read_range(each) for each in self.planned.ranges]
+
+    @property
+    def wanted(self) -> Filter:
+        """The filter."""
+        return journal.read_filter(self.planned.filter)
 
     def may_skip(self, skip: str) -> bool:
         """Whether this batch may skip losses in a job with this `skip` value."""
@@ -56,45 +61,47 @@ class BatchPlan:
 
     def uses_up(self, skip: str) -> bool:
         """Whether this batch was planned with this `skip` value: its commit uses the value up."""
-        return self.may_skip(skip) and self.skip == skip
+        return self.may_skip(skip) and self.planned.skip == skip
 
 
 def read_end(state: JobState, wanted: Filter) -> Entry:
-    """Read where the last committed batch has ended, with the filter of the next one."""
+    """Read where the committed batches have ended, with the filter of the next one."""
     return Entry(journal.read_offsets(state.offsets), wanted, journal.read_offsets(state.aside))
 
 
-def begin(state: JobState, planned: PlannedBatch) -> JobState:
-    """Return the state in which this batch runs."""
-    return msgspec.structs.replace(state, planned=planned)
+def plan(state: JobState, end: Entry, epoch: int, skip: str) -> JobState:
+    """
+    Return the state after a plan for the next batch, which ends at `end`.
 
-
-def read_plan(state: JobState, begun: float) -> BatchPlan:
-    """Read what the planned batch of a state reads."""
-    planned = state.planned
-    assert planned is not None, "the state has a planned batch"
-    end = journal.read(planned.end)
+    Without messages there is no batch, unless it must report what it has skipped on request.
+    """
     start = read_end(state, end.wanted)
-    return BatchPlan(
-        state.query, planned.number, planned.epoch,
-        planning.plan_ranges(start.offsets, end.offsets),
-        end.wanted,
-        planning.find_turned_back(start.aside | start.offsets, end.aside | end.offsets),
-        state.skip, planned.skip, begun,
+    ranges = planning.plan_ranges(start.offsets, end.offsets)
+    waiting = {each.queue: each.start for each in ranges}
+    settled = msgspec.structs.replace(
+        state,
+        offsets=journal.write_offsets(end.offsets | waiting),
+        aside=journal.write_offsets(end.aside),
+    )
+    if not ranges and skip == state.skip:
+        return msgspec.structs.replace(settled, epoch=epoch)
+    turned_back = planning.find_turned_back(start.aside | start.offsets, end.aside | end.offsets)
+    batch = PlannedBatch(
+        state.batch + 1, epoch, skip, journal.write_filter(end.wanted),
+        [journal.write_range(each) for each in ranges],
+        list(map(str, turned_back)) if skip != state.skip else [],
     )  # fmt: skip
+    return msgspec.structs.replace(settled, planned=[batch])
 
 
-def commit(state: JobState) -> JobState:
-    """Return the state in which the planned batch is committed."""
-    planned = state.planned
-    assert planned is not None, "the state has a planned batch"
-    end = journal.read(planned.end)
+def commit(state: JobState, batch: PlannedBatch) -> JobState:
+    """Return the state in which this planned batch is committed."""
+    read = {each.queue: each.stop for each in map(journal.read_range, batch.ranges)}
     return msgspec.structs.replace(
         state,
-        epoch=planned.epoch,
-        batch=planned.number,
-        offsets=journal.write_offsets(end.offsets),
-        aside=journal.write_offsets(end.aside),
-        skip=planned.skip,
-        planned=None,
+        epoch=batch.epoch,
+        batch=batch.number,
+        offsets=journal.write_offsets(journal.read_offsets(state.offsets) | read),
+        skip=batch.skip,
+        planned=[each for each in state.planned if each != batch],
     )

@@ -48,6 +48,6 @@ class LocatedPulls:
         return self._make_tasks(plan, found).mapInArrow(puller, ddl)
 
     def _make_tasks(self, plan: BatchPlan, ranges: Sequence[Range]) -> DataFrame:
-        owners = self.followed.find(plan.epoch, self.followed.newest).owners
+        owners = self.followed.find(plan.planned.epoch, self.followed.newest).owners
         tasks = plan_tasks(ranges, owners, self.slots.find_usable())
         return executors.make_tasks(self.spark, tasks)

@@ -17,14 +17,13 @@ What each crash point of a flow leaves, and what the next driver does (the table
 
 import logging
 import uuid
-from typing import Any
 
 import msgspec
 from py4j.protocol import Py4JError
 
 from contract.following import UNREADABLE
 from mq_client.errors import UsageError
-from spark_jobs.journal import Tree
+from spark_jobs.journal import Row, Tree
 from spark_jobs.pipeline.checkpoint.stores import CheckpointStore
 
 log = logging.getLogger("evenkeel.job")
@@ -50,8 +49,13 @@ class PlannedBatch(msgspec.Struct, frozen=True):
     epoch: int
     skip: str
     """The last value of `skip` that is carried out once this batch is committed."""
-    end: dict[str, Any]
-    """Where the batch ends, and its filter, as `spark_jobs.journal.Entry` writes them."""
+    filter: dict[str, str]
+    ranges: list[Row]
+    turned_back: list[str] = []
+    """
+    Queues that the job has dropped, or reads again from an earlier offset, because of losses that
+    this batch skips on request.
+    """
 
 
 class JobState(msgspec.Struct, frozen=True):
@@ -70,7 +74,8 @@ class JobState(msgspec.Struct, frozen=True):
     """The last value of `skip` that was carried out."""
     aside: Tree = {}
     """Where batches have stopped in topics that they do not read any more."""
-    planned: PlannedBatch | None = None
+    planned: list[PlannedBatch] = []
+    """Batches that may have written rows, and are not committed. Their queues are different."""
 
 
 class JournalEntry(JobState, frozen=True, kw_only=True):

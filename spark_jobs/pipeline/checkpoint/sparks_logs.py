@@ -19,7 +19,8 @@ import msgspec
 from contract.following import UNREADABLE
 from mq_client.errors import UsageError
 from spark_jobs import journal as offsets
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, PlannedBatch
+from spark_jobs.pipeline.batch import plans
+from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
 
 PLANNED, COMMITTED, METADATA = "offsets", "commits", "metadata"
 """Spark's names for the logs of a query, and for the file with the query's id."""
@@ -51,14 +52,13 @@ def read(journal: JobJournal) -> JobState | None:
         raise _refuse(METADATA, error) from error
     entry = offsets.read(end)
     state = JobState(
-        query, position.group, position.epoch, number + 1, offsets.write_offsets(entry.offsets),
+        query, position.group, position.epoch, number, offsets.write_offsets(entry.offsets),
         skip=position.skip, aside=offsets.write_offsets(entry.aside),
     )  # fmt: skip
     if number + 1 not in planned:
-        return state
+        return msgspec.structs.replace(state, batch=number + 1)
     end, position = _read_entry(journal, number + 1)
-    batch = PlannedBatch(number + 1, position.epoch, position.skip, end)
-    return msgspec.structs.replace(state, batch=number, planned=batch)
+    return plans.plan(state, offsets.read(end), position.epoch, position.skip)
 
 
 def _read_entry(journal: JobJournal, number: int) -> tuple[dict[str, Any], _Position]:

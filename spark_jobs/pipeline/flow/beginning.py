@@ -79,16 +79,16 @@ class FlowBeginner:
         known = self.open_sinks(state.query, 0).folders
         folders.finish_moves(state.pending, known)
         batch = state.batch
-        if state.planned is not None:
+        for planned in state.planned:
             # The batch may have written its folder, and the flow reads those messages again. The
             # flow never uses that number: a driver that was frozen may delete the folder late.
-            batch = state.planned.number
+            batch = planned.number
             for each in known:
                 each.delete(batch)
         ends = offsets.read_offsets(state.aside) | offsets.read_offsets(state.offsets)
         return msgspec.structs.replace(
             state, offsets=offsets.write_offsets(ends), batch=batch, pending=[], aside={},
-            planned=None,
+            planned=[],
         )  # fmt: skip
 
     def _find_run(self, beginning: FlowBeginning) -> FlowBeginning:
@@ -122,7 +122,8 @@ class FlowBeginner:
             seen = require_masters(require_all(seen))
         moved = planning.skip_losses(ends, seen)
         deleted = [Range(queue, ends[queue], at) for queue, at in moved.items() if at > ends[queue]]
-        skipped = Skipped(self.skip, deleted, planning.find_turned_back(ends, moved))
+        turned_back = list(map(str, planning.find_turned_back(ends, moved)))
+        skipped = Skipped(self.skip, deleted, turned_back)
         if not is_request and not skipped.lines:
             return FlowBeginning(state)
         reason = f"as requested by skip {self.skip!r}" if is_request else "failOnDataLoss is false"

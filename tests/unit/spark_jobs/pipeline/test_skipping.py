@@ -6,20 +6,19 @@ import pytest
 from contract.report import SkipReport
 from mq_client.values import MessageQueue
 from spark_jobs import planning
-from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.batch.plans import BatchPlan
 from spark_jobs.pipeline.checkpoint.journal import JobState
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.skipping import MOST_NAMED, Skipped
 from spark_jobs.planning import DataLossError, Range
-from tests.pinned_jobs import A, B, make_begins, make_state, plan_batch
+from tests.pinned_jobs import A, B, commit, make_begins, make_state, plan_batch, read_plan
 
 GONE = {A: 0, B: 1}
 """Committed offsets that are deleted: the brokers' first offsets are 2 and 3."""
 
 
 def plan(state: JobState, skip: str) -> BatchPlan:
-    return plans.read_plan(plan_batch(state, make_begins("earliest", {}), skip), 0.0)
+    return read_plan(plan_batch(state, make_begins("earliest", {}), skip))
 
 
 def test_the_first_batch_that_is_asked_goes_on_and_its_commit_says_so() -> None:
@@ -27,11 +26,11 @@ def test_the_first_batch_that_is_asked_goes_on_and_its_commit_says_so() -> None:
     with pytest.raises(DataLossError, match="offsets 0 to 1 are deleted"):
         plan_batch(make_state(GONE), begins)
     state = plan_batch(make_state(GONE), begins, "monday")
-    planned = plans.read_plan(state, 0.0)
+    planned = read_plan(state)
     assert planned.ranges == [Range(A, 0, 10), Range(B, 1, 20)]
     assert planned.may_skip("monday")
     assert planned.uses_up("monday")
-    assert (state.skip, plans.commit(state).skip) == ("", "monday")
+    assert (state.skip, commit(state).skip) == ("", "monday")
 
 
 @pytest.mark.parametrize("skip", ["monday", ""], ids=["same", "removed"])
@@ -41,7 +40,7 @@ def test_a_batch_behind_one_that_was_asked_passes_over_nothing(skip: str) -> Non
     with pytest.raises(DataLossError):
         plan_batch(make_state(GONE, skip="monday"), begins, skip)
     later = plan_batch(make_state({A: 8, B: 20}, skip="monday"), begins, skip)
-    assert plans.commit(later).skip == "monday", "otherwise it would count as new later"
+    assert commit(later).skip == "monday", "otherwise it would count as new later"
     assert plan(make_state(GONE, skip="monday"), "tuesday").may_skip("tuesday")
 
 
@@ -55,7 +54,7 @@ def test_a_batch_that_was_planned_before_may_pass_over_losses_when_it_runs_again
 def test_queues_that_are_left_or_set_back_are_told_from_the_journal_alone() -> None:
     gone = MessageQueue("orders", "broker-a", 9)
     planned = plan(make_state({A: 50, B: 20, gone: 4}), "monday")
-    assert [str(each) for each in planned.turned_back] == [
+    assert planned.planned.turned_back == [
         f"{A}: it ends at 10, but was read up to 50: the topic was recreated, or the broker lost "
         "messages",
         f"{gone}: the topic no longer has this queue, which was read up to 4",
@@ -70,7 +69,7 @@ def test_what_tasks_tell_twice_counts_once() -> None:
 
 
 def test_a_report_says_what_was_passed_over_queue_by_queue() -> None:
-    lost = planning.find_turned_back({B: 4}, {})
+    lost = list(map(str, planning.find_turned_back({B: 4}, {})))
     assert msgspec.to_builtins(Skipped("monday", [Range(A, 2, 41)], lost).report()) == {
         "value": "monday",
         "messages": 39,

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from contract import exit_codes
+from mq_client import filters
 from mq_client.errors import NoBrokerError, UsageError
 from spark_jobs import journal
+from spark_jobs.journal import Entry
+from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.batch.loop import BatchLoop
 from spark_jobs.pipeline.batch.plans import BatchPlan
 from spark_jobs.pipeline.checkpoint.journal import (
     JobJournal,
     JobState,
     JournalTakenError,
-    PlannedBatch,
 )
 from spark_jobs.pipeline.checkpoint.stores import LocalStore
 from spark_jobs.pipeline.failures import UsersPartError
@@ -31,20 +33,20 @@ class DeadError(BaseException):
 
 
 class FakePlanner:
-    """Plans these ends, one after the other; `None` is an epoch without messages."""
+    """Plans batches to these ends, one after the other; `None` is an epoch without messages."""
 
     def __init__(self, ends: Iterable[int | Exception | None]) -> None:
         self.left = list(ends)
 
-    def plan(self, state: JobState) -> PlannedBatch | None:
+    def plan(self, state: JobState) -> JobState:
         if not self.left:
-            return None
+            return state
         found = self.left.pop(0)
         if isinstance(found, Exception):
             raise found
-        end = state.offsets if found is None else journal.write_offsets({A: found})
-        written = {"filter": {"expression": "*", "kind": "TAG"}, "offsets": end}
-        return PlannedBatch(state.batch + 1, state.epoch + 1, state.skip, written)
+        here = journal.read_offsets(state.offsets)
+        end = Entry(here if found is None else {A: found}, filters.EVERYTHING)
+        return plans.plan(state, end, state.epoch + 1, state.skip)
 
 
 class FakeSink:
@@ -57,13 +59,13 @@ class FakeSink:
         self.committed: list[int] = []
 
     def run(self, plan: BatchPlan) -> None:
-        self.runs.append(plan.number)
-        (self.rows[plan.number],) = plan.ranges
+        self.runs.append(plan.planned.number)
+        (self.rows[plan.planned.number],) = plan.ranges
         if self.failures:
             raise self.failures.pop(0)
 
     def note_commit(self, plan: BatchPlan) -> None:
-        self.committed.append(plan.number)
+        self.committed.append(plan.planned.number)
 
     def note_failure(self) -> None:
         pass
@@ -96,19 +98,19 @@ def test_a_batch_is_in_the_journal_before_it_runs_and_after() -> None:
     entries, sink = FakeJournal(), FakeSink()
     loop = make_loop(entries, FakePlanner([7, 9]), sink)
     assert loop.run(Hurried()) == exit_codes.DONE
-    assert [(each.planned is not None, each.batch) for each in entries.entries] == [
+    assert [(bool(each.planned), each.batch) for each in entries.entries] == [
         (True, -1), (False, 0), (True, 0), (False, 1),
     ]  # fmt: skip
     assert sink.rows == {0: Range(A, 0, 7), 1: Range(A, 7, 9)}
     assert (loop.ends, loop.state.epoch, sink.committed) == ({A: 9}, 3, [0, 1])
 
 
-def test_a_batch_without_messages_is_only_committed() -> None:
+def test_an_epoch_without_messages_is_only_written_down() -> None:
     entries, sink = FakeJournal(), FakeSink()
     loop = make_loop(entries, FakePlanner([None]), sink)
     assert loop.run(Hurried()) == exit_codes.DONE
     assert [each.epoch for each in entries.entries] == [2]
-    assert (sink.runs, sink.committed) == ([], [0])
+    assert (sink.runs, sink.committed, loop.state.batch) == ([], [], -1)
 
 
 def test_a_batch_that_failed_runs_again_as_it_was_planned() -> None:
@@ -218,9 +220,9 @@ def kill_at(step: str, loop: BatchLoop, entries: JobJournal, sink: FakeSink) -> 
         if step == "written":
             raise DeadError
 
-    def die_at_plan(state: JobState) -> PlannedBatch | None:
+    def die_at_plan(state: JobState) -> JobState:
         found = plan(state)
-        if step == "plan" and found is not None:
+        if step == "plan" and found != state:
             raise DeadError
         return found
 

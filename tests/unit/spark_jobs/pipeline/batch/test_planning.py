@@ -2,23 +2,15 @@
 
 import pytest
 
-from mq_client import filters
 from mq_client.values import MessageQueue
 from spark_jobs import journal
-from spark_jobs.pipeline.batch import plans
-from spark_jobs.pipeline.batch.plans import BatchPlan
 from spark_jobs.pipeline.checkpoint.journal import JobState
 from spark_jobs.planning import Range
-from tests.pinned_jobs import A, B, make_begins, make_state, plan_batch
+from tests.pinned_jobs import A, B, commit, make_begins, make_state, plan_batch, read_plan
 
 
-def read(state: JobState) -> BatchPlan:
-    return plans.read_plan(state, 0.0)
-
-
-def find_end(state: JobState) -> journal.Entry:
-    assert state.planned is not None
-    return journal.read(state.planned.end)
+def find_stands(state: JobState) -> dict[MessageQueue, int]:
+    return journal.read_offsets(state.offsets)
 
 
 @pytest.mark.parametrize(("stands", "begin"), [({B: 7}, 7), ({}, 3), ({B: 1}, 3), ({B: 99}, 20)])
@@ -27,24 +19,26 @@ def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
 ) -> None:
     """A committed offset that no longer exists is replaced by the nearest one that does."""
     state = plan_batch(make_state({A: 5}), make_begins("earliest", stands))
-    assert find_end(state).offsets[B] == begin
-    assert read(state).ranges == [Range(A, 5, 10)], "it is read from the next batch on"
+    assert find_stands(state) == {A: 5, B: begin}, "the beginning is in the journal first"
+    assert read_plan(state).ranges == [Range(A, 5, 10)], "it is read from the next batch on"
+    assert find_stands(commit(state)) == {A: 10, B: begin}
 
 
 def test_a_topic_that_is_taken_out_of_a_job_is_no_part_of_its_plan() -> None:
     begins = make_begins("earliest", {})
     out = MessageQueue("payments", "broker-a", 0)
     state = plan_batch(make_state({A: 5, B: 3, out: 7}), begins)
-    assert (read(state).ranges, read(state).turned_back) == ([Range(A, 5, 10), Range(B, 3, 20)], [])
-    committed = plans.commit(state)
+    assert read_plan(state).ranges == [Range(A, 5, 10), Range(B, 3, 20)]
+    committed = commit(state)
     assert committed == make_state({A: 10, B: 20}, {out: 7}, batch=5)
-    assert plan_batch(committed, begins) == committed, "nothing has changed since"
+    assert plan_batch(committed, begins) == committed, "nothing is new"
 
 
 def test_a_topic_that_is_back_and_has_lost_messages_is_told_when_that_is_passed_over() -> None:
-    state = plan_batch(make_state({B: 3}, {A: 50}), make_begins("earliest", {}), skip="yes")
-    (told,) = read(state).turned_back
-    assert (told.queue, find_end(state).offsets[A]) == (A, 10)
+    state = plan_batch(make_state({B: 20}, {A: 50}), make_begins("earliest", {}), skip="yes")
+    (told,) = read_plan(state).planned.turned_back
+    assert told.startswith(f"{A}: it ends at 10, but was read up to 50")
+    assert (read_plan(state).ranges, find_stands(state)[A]) == ([], 10)
 
 
 @pytest.mark.parametrize(("stands", "begin"), [({}, 5), ({A: 2}, 5), ({A: 8}, 8), ({A: 99}, 10)])
@@ -52,8 +46,7 @@ def test_a_topic_that_is_back_goes_on_where_it_was_or_where_its_group_stands(
     stands: dict[MessageQueue, int], begin: int
 ) -> None:
     state = plan_batch(make_state({}, {A: 5}), make_begins("latest", stands))
-    assert find_end(state) == journal.Entry({A: begin, B: 3}, filters.EVERYTHING)
-    assert read(state).ranges == []
+    assert state == make_state({A: begin, B: 3}), "nothing is read yet"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +60,9 @@ def test_only_a_groups_first_run_begins_where_it_is_told(
     assert make_begins("latest", stands).find_all() == begin
 
 
-def test_a_batch_follows_the_newest_assignment_and_never_an_older_one() -> None:
+def test_an_assignment_is_adopted_with_the_batch_that_follows_it_and_never_an_older_one() -> None:
     begins, there = make_begins("earliest", {}), make_state({A: 10, B: 20}, epoch=3)
-    assert read(plan_batch(there, begins, epoch=4)).epoch == 4, "also if there is nothing to read"
+    assert plan_batch(there, begins, epoch=4) == make_state({A: 10, B: 20}, epoch=4)
     assert plan_batch(there, begins, epoch=2) == there
+    planned = plan_batch(make_state({A: 9, B: 20}, epoch=3), begins, epoch=4)
+    assert (planned.epoch, commit(planned).epoch) == (3, 4)

@@ -47,7 +47,7 @@ def test_an_old_entry_that_cannot_be_deleted_holds_up_nothing(
 
 def test_an_image_that_does_not_know_batches_refuses_an_entry_with_one(tmp_path: Path) -> None:
     """It knows version 1 only, and would go on where the batch begins, with another number."""
-    planned = PlannedBatch(5, 1, "", {"offsets": {}})
+    planned = [PlannedBatch(5, 1, "", {}, [])]
     for number, (state, version) in enumerate(
         [(at(1), 1), (replace(at(1), planned=planned), 2), (replace(at(1), aside={"t": {}}), 2)]
     ):

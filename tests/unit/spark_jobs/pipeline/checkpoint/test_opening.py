@@ -12,13 +12,12 @@ from mq_client.errors import NoBrokerError, NotPermittedError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.batch import engine as batch_engine
-from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.checkpoint import opening
 from spark_jobs.pipeline.checkpoint.journal import JobState, Pending, PlannedBatch
 from spark_jobs.pipeline.checkpoint.opening import CheckpointOpener
 from spark_jobs.planning import Range
 from tests.flows import FakeJournal
-from tests.pinned_jobs import A, B, make_begins, make_state
+from tests.pinned_jobs import A, B, commit, make_begins, make_state, read_plan
 
 OTHER = MessageQueue("bills", "broker-a", 0)
 
@@ -53,7 +52,7 @@ def test_a_new_job_begins_where_the_brokers_say_and_writes_it_down() -> None:
 
 
 def test_the_planned_batch_of_a_driver_that_died_stays_planned() -> None:
-    state = plans.begin(make_state({A: 3}), PlannedBatch(5, 1, "", {}))
+    state = make_state({A: 3}, planned=[PlannedBatch(5, 1, "", {}, [])])
     journal = FakeJournal([state])
     assert open_checkpoint(journal) == state
     assert journal.entries == [state, state], "the driver has taken the journal"
@@ -64,11 +63,9 @@ def test_sparks_logs_are_taken_over_with_the_batch_that_was_planned() -> None:
     journal = FakeJournal(files=write_logs({A: 2, B: 20}, {A: 7, B: 20}, **aside))
     state = open_checkpoint(journal)
     assert (state.epoch, state.batch, state.skip) == (4, 4, "May")
-    plan = plans.read_plan(state, 0.0)
-    assert (plan.query, plan.number, plan.ranges) == ("q", 5, [Range(A, 2, 7)])
-    assert plans.commit(state) == make_state(
-        {A: 7, B: 20}, {OTHER: 2}, epoch=5, batch=5, skip="May"
-    )
+    plan = read_plan(state)
+    assert (plan.query, plan.planned.number, plan.ranges) == ("q", 5, [Range(A, 2, 7)])
+    assert commit(state) == make_state({A: 7, B: 20}, {OTHER: 2}, epoch=5, batch=5, skip="May")
     assert all(name.startswith("taken-over/") for name in journal.files)
     assert open_checkpoint(journal) == state, "only once"
 
