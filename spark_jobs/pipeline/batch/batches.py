@@ -52,10 +52,10 @@ class BatchRunner:
                 is_skipping=plan.may_skip(self._skip),
                 has_dead_letters=self._users.write_dead_letters is not None,
             )
-            self._metrics.planning.observe(time.time() - plan.begun)
+            self._metrics.planning.observe(time.monotonic() - plan.begun)
             unreadable = functools.partial(self._pulls.pull_unreadable, plan)
             BatchWriter(self._users, plan.query, plan.planned.number, unreadable).write(rows)
-        self._metrics.batch.observe(time.time() - plan.begun)
+        self._metrics.batch.observe(time.monotonic() - plan.begun)
 
     def note_commit(self, plan: BatchPlan) -> None:
         """Report what was skipped, once the batch that uses the request up is committed."""

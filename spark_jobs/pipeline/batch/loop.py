@@ -68,7 +68,7 @@ class BatchLoop:
         When `stop` is set, the batch that runs is the last one.
         """
         while not stop.is_set():
-            begun = time.time()
+            begun = time.monotonic()
             try:
                 has_run = self._take_turn(begun, stop)
             except (JournalTakenError, JournalAwayError) as error:
@@ -86,7 +86,7 @@ class BatchLoop:
                 return exit_codes.DONE
             if not self._is_scheduled:
                 pause = self._seconds if has_run else max(self._seconds, LEAST_IDLE_SECONDS)
-                stop.wait(begun + pause - time.time())
+                stop.wait(begun + pause - time.monotonic())
         return exit_codes.DONE
 
     def _take_turn(self, begun: float, stop: threading.Event) -> bool:

@@ -43,7 +43,7 @@ class BatchPlan:
     """The last `skip` value that was carried out before this batch."""
     planned: PlannedBatch
     begun: float
-    """When planning began, in seconds since 1970."""
+    """When planning began, on the monotonic clock."""
 
     @property
     def ranges(self) -> list[Range]:
