@@ -1,6 +1,7 @@
 """The two sides of a flow that tests play: a journal in memory, and a task that says anything."""
 
 import contextlib
+import json
 import socket
 import threading
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,7 @@ from typing import Any
 from contract.following import MemberRequest
 from follower.queues import read_queues, write_queues
 from mq_client.values import MessageQueue
+from spark_jobs import journal as offsets
 from spark_jobs.pipeline.checkpoint.journal import KEPT, JobJournal, JobState
 from spark_jobs.pipeline.checkpoint.stores import CheckpointStore
 from spark_jobs.pipeline.flow import wire
@@ -60,6 +62,22 @@ class FakeJournal:
 def at(number: int) -> JobState:
     """Return the state of a flow with one queue, after this many commits of one message each."""
     return JobState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
+
+
+def write_sparks_logs(
+    group: str, committed: Mapping[MessageQueue, int],
+    planned: Mapping[MessageQueue, int] | None = None, **changed: Any,
+) -> dict[str, str]:  # fmt: skip
+    """Make the files of a streaming query of a job: batch 4 is committed, with epoch 4."""
+    files = {"metadata": '{"id":"q"}', "commits/4": "v1\n{}"}
+    for number, ends in ((4, committed), (5, planned)):
+        if ends is not None:
+            entry = {
+                "epoch": number, "group": group, "filter": {"expression": "*", "kind": "TAG"},
+                "offsets": offsets.write_offsets(ends), **changed,
+            }  # fmt: skip
+            files[f"offsets/{number}"] = f'v1\n{{"conf":{{}}}}\n{json.dumps(entry)}'
+    return files
 
 
 def wake_up_after_others(store: CheckpointStore) -> JobJournal:

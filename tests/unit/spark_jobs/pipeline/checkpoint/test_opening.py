@@ -1,8 +1,6 @@
 """With what a job begins: its journal, Spark's logs of a release before, or nothing."""
 
-import json
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +10,14 @@ from mq_client.errors import NoBrokerError, NotPermittedError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.batch import engine as batch_engine
-from spark_jobs.pipeline.checkpoint import opening
+from spark_jobs.pipeline.checkpoint import opening, sparks_logs
 from spark_jobs.pipeline.checkpoint.journal import JobState, Pending, PlannedBatch
 from spark_jobs.pipeline.checkpoint.opening import CheckpointOpener
 from spark_jobs.planning import Range
-from tests.flows import FakeJournal
+from tests.flows import FakeJournal, write_sparks_logs
 from tests.pinned_jobs import A, B, commit, make_begins, make_state, read_plan
 
 OTHER = MessageQueue("bills", "broker-a", 0)
-
-
-def write_logs(
-    committed: Mapping[MessageQueue, int], planned: Mapping[MessageQueue, int] | None = None,
-    **changed: Any,
-) -> dict[str, str]:  # fmt: skip
-    """Make the files that Spark's query has written: batch 4 is committed."""
-    files = {"metadata": '{"id":"q"}', "commits/4": "v1\n{}"}
-    for number, ends in ((4, committed), (5, planned)):
-        if ends is not None:
-            entry = {
-                "epoch": number, "group": "g", "filter": {"expression": "*", "kind": "TAG"},
-                "offsets": offsets.write_offsets(ends), **changed,
-            }  # fmt: skip
-            files[f"offsets/{number}"] = f'v1\n{{"conf":{{}}}}\n{json.dumps(entry)}'
-    return files
 
 
 def open_checkpoint(journal: FakeJournal) -> JobState:
@@ -60,7 +42,7 @@ def test_the_planned_batch_of_a_driver_that_died_stays_planned() -> None:
 
 def test_sparks_logs_are_taken_over_with_the_batch_that_was_planned() -> None:
     aside = {"aside": offsets.write_offsets({OTHER: 2}), "skip": "May"}
-    journal = FakeJournal(files=write_logs({A: 2, B: 20}, {A: 7, B: 20}, **aside))
+    journal = FakeJournal(files=write_sparks_logs("g", {A: 2, B: 20}, {A: 7, B: 20}, **aside))
     state = open_checkpoint(journal)
     assert (state.epoch, state.batch, state.skip) == (4, 4, "May")
     plan = read_plan(state)
@@ -72,8 +54,25 @@ def test_sparks_logs_are_taken_over_with_the_batch_that_was_planned() -> None:
 
 def test_without_a_planned_batch_the_next_number_is_never_used() -> None:
     """A driver that was frozen may still replace the folder with this number."""
-    state = open_checkpoint(FakeJournal(files=write_logs({A: 2, B: 20})))
+    state = open_checkpoint(FakeJournal(files=write_sparks_logs("g", {A: 2, B: 20})))
     assert state == make_state({A: 2, B: 20}, epoch=4, batch=5)
+
+
+def test_the_first_batch_has_no_rows_so_it_need_not_be_committed() -> None:
+    files = write_sparks_logs("g", {A: 10})
+    files = {"metadata": files["metadata"], "offsets/0": files["offsets/4"]}
+    assert open_checkpoint(FakeJournal(files=files)) == make_state({A: 10}, epoch=4, batch=1)
+
+
+def test_an_empty_folder_of_spark_is_no_checkpoint() -> None:
+    found: Any = FakeJournal(files={"metadata": '{"id":"q"}'})
+    assert sparks_logs.read(found) is None
+
+
+def test_logs_that_a_driver_had_no_time_to_put_aside_are_put_aside_by_the_next_one() -> None:
+    journal = FakeJournal([make_state({A: 10})], write_sparks_logs("g", {A: 5}))
+    assert open_checkpoint(journal) == make_state({A: 10})
+    assert all(name.startswith("taken-over/") for name in journal.files)
 
 
 def test_files_that_a_flow_has_left_are_moved_first(tmp_path: Path) -> None:
@@ -86,10 +85,13 @@ def test_files_that_a_flow_has_left_are_moved_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "named"),
     [
-        (write_logs({A: 1}, group="other"), "belongs to the group 'other', not to 'g'"),
-        ({**write_logs({A: 1}), "offsets/4": "v1\n{}"}, r"offsets/4 .* 2 lines"),
-        ({**write_logs({A: 1}, {A: 2}), "offsets/5": "v1\n{}\n{"}, "offsets/5 was not written"),
-        ({**write_logs({A: 1}), "metadata": ""}, "metadata was not written by a job"),
+        (write_sparks_logs("other", {A: 1}), "belongs to the group 'other', not to 'g'"),
+        ({**write_sparks_logs("g", {A: 1}), "offsets/4": "v1\n{}"}, r"offsets/4 .* 2 lines"),
+        (
+            {**write_sparks_logs("g", {A: 1}, {A: 2}), "offsets/5": "v1\n{}\n{"},
+            "offsets/5 was not written",
+        ),
+        ({**write_sparks_logs("g", {A: 1}), "metadata": ""}, "metadata was not written by a job"),
         ({"offsets/0": 'v1\n{}\n{"offsets": {}}'}, "offsets/0 was not written by a job"),
     ],
 )

@@ -1,6 +1,5 @@
 """What a flow begins with (a journal, a checkpoint of batches, or nothing), and what it skips."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from mq_client.errors import NoBrokerError, UsageError
 from mq_client.values import MessageQueue, Offsets
 from spark_jobs import journal as offsets
 from spark_jobs import options
-from spark_jobs.pipeline.checkpoint import sparks_logs
 from spark_jobs.pipeline.checkpoint.journal import (
     JobJournal,
     JobState,
@@ -25,7 +23,7 @@ from spark_jobs.pipeline.flow.sinks.files import FileSink
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.planning import SeenOffsets
-from tests.flows import FakeJournal
+from tests.flows import FakeJournal, write_sparks_logs
 
 A, B, OTHER = (
     MessageQueue("orders", "broker-a", 0),
@@ -61,22 +59,6 @@ class FakeBrokers:
 def make_state(ends: Mapping[MessageQueue, int], **changed: Any) -> JobState:
     parts = {"query": "q", "group": "billing", "epoch": 3, "batch": 7, **changed}
     return JobState(offsets=offsets.write_offsets(ends), **parts)
-
-
-def write_batches(
-    committed: Mapping[MessageQueue, int], planned: Mapping[MessageQueue, int] | None = None,
-    **changed: Any,
-) -> dict[str, str]:  # fmt: skip
-    """Make the files that Spark writes for a job with batches: batch 4 is committed."""
-    files = {"metadata": '{"id":"q"}', "commits/4": "v1\n{}"}
-    for number, ends in ((4, committed), (5, planned)):
-        if ends is not None:
-            entry = {
-                "epoch": 3, "group": "billing", "filter": {"expression": "*", "kind": "TAG"},
-                "offsets": offsets.write_offsets(ends), **changed,
-            }  # fmt: skip
-            files[f"offsets/{number}"] = f'v1\n{{"conf":{{}}}}\n{json.dumps(entry)}'
-    return files
 
 
 def begin(
@@ -133,52 +115,14 @@ def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
     for folder in folders:
         folder.mkdir(parents=True)
     aside = {"aside": offsets.write_offsets({OTHER: 2}), "skip": "May"}
-    journal = FakeJournal(files=write_batches({A: 10, B: 20}, planned={A: 12, B: 25}, **aside))
+    journal = FakeJournal(
+        files=write_sparks_logs("billing", {A: 10, B: 20}, {A: 12, B: 25}, **aside)
+    )
     found = begin(tmp_path, journal, FakeBrokers({A: NOW}))
-    assert found.state == make_state({A: 10, B: 20, OTHER: 2}, batch=5, skip="May")
+    assert found.state == make_state({A: 10, B: 20, OTHER: 2}, epoch=4, batch=5, skip="May")
     assert journal.entries == [found.state]
     assert [folder.exists() for folder in folders] == [True, False], "its rows are read again"
     assert all(name.startswith("taken-over/") for name in journal.files)
-
-
-def test_a_driver_that_died_before_sparks_logs_were_aside_is_followed_by_one_that_moves_them(
-    tmp_path: Path,
-) -> None:
-    journal = FakeJournal([make_state({A: 10})], write_batches({A: 5}))
-    begin(tmp_path, journal, FakeBrokers({A: NOW}))
-    assert all(name.startswith("taken-over/") for name in journal.files)
-
-
-def test_the_first_batch_has_no_rows_so_it_need_not_be_committed(tmp_path: Path) -> None:
-    files = write_batches({A: 10})
-    files = {"metadata": files["metadata"], "offsets/0": files["offsets/4"]}
-    found = begin(tmp_path, FakeJournal(files=files), FakeBrokers({A: NOW}))
-    assert found.state == make_state({A: 10}, batch=1)
-
-
-def test_a_checkpoint_that_cannot_be_taken_over_is_left_as_it_is(tmp_path: Path) -> None:
-    folder = tmp_path / "query=q/batch=5"
-    folder.mkdir(parents=True)
-    good = write_batches({A: 10})
-    entry = json.loads(good["offsets/4"].splitlines()[2])
-    other = json.dumps({name: value for name, value in entry.items() if name != "epoch"})
-    for files, named in (
-        (write_batches({A: 10}, group="other"), "belongs to the group 'other', not to 'billing'"),
-        ({**good, "offsets/4": f"v1\n{{}}\n{other}"}, "offsets/4 was not written by a job with"),
-        ({**good, "offsets/4": "v1\n{}"}, "has 2 lines"),
-        ({**good, "offsets/4": "v1\n{}\n{"}, "offsets/4"),
-        ({**good, "metadata": ""}, "metadata"),
-    ):
-        journal = FakeJournal(files=files)
-        with pytest.raises(UsageError, match=f"{named}.*choose another checkpoint"):
-            begin(tmp_path, journal, FakeBrokers({A: NOW}))
-        assert (journal.entries, folder.exists()) == ([], True)
-        assert "metadata" in journal.files
-
-
-def test_an_empty_folder_of_spark_is_no_checkpoint() -> None:
-    found: Any = FakeJournal(files={"metadata": '{"id":"q"}'})
-    assert sparks_logs.read(found) is None
 
 
 def test_a_new_value_of_skip_moves_the_queues_past_their_losses_once(tmp_path: Path) -> None:
