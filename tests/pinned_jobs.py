@@ -19,7 +19,7 @@ A, B, C, D = (MessageQueue("orders", "broker-a", number) for number in range(4))
 
 
 class Planned(plan_source.PlanReader):
-    """A source whose brokers have two queues; the group has committed offsets in some."""
+    """A source whose brokers have two queues. The group has committed offsets for some of them."""
 
     def __init__(
         self, run: Path, start: str, stands: dict[MessageQueue, int], skip: str = ""
@@ -62,7 +62,7 @@ def described(tmp_path: Path, **changes: Any) -> Path:
 
 
 def make_job_file(**changed: Any) -> JobFile:
-    """Make a job file with these fields changed, in the form that they have in JSON."""
+    """Make a job file with these fields changed. Their values are as in JSON."""
     parts = {
         "name": "billing",
         "source": {},

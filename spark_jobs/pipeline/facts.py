@@ -35,9 +35,9 @@ class JobFacts:
     skipped: Skipped | None = None
     """What this driver has skipped on request, if anything."""
     given_up: int = 0
-    """Tasks of a flow that were given up."""
+    """How many tasks of a flow the driver has given up."""
     refused: int = 0
-    """Commits of a flow that were refused."""
+    """How many commits of a flow the driver has refused."""
     engine: str = ""
     """The engine, and why it was chosen."""
 
@@ -72,7 +72,7 @@ class FactsCollector:
     engine: str
 
     def collect(self) -> JobFacts:
-        """Take the facts as they are now."""
+        """Collect the facts as they are now."""
         return JobFacts(
             published_epoch=self.followed.newest.epoch,
             adopted_epoch=self.progress.adopted_epoch,

@@ -28,7 +28,7 @@ class Cure(Enum):
     TIME = "time"
     """Another system is down: retry until it is up again."""
     RETRY = "retry"
-    """A retry may help; give up after a few."""
+    """A retry may help. Give up after a few retries."""
     USER = "user"
     """The user must change something."""
 
@@ -44,7 +44,7 @@ class Failure:
 
 
 def judge(text: str) -> Failure:
-    """Find the cause: the error that ends the first Python traceback, otherwise the first line."""
+    """Find the cause: the error at the end of the first Python traceback, or the first line."""
     first, *more = text.split("Traceback (most recent call last):", 1)
     found = _RAISED.search(more[0]) if more else None
     if found is None:

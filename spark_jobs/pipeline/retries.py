@@ -1,10 +1,10 @@
-"""Decides whether a query that failed starts again, and after which pause."""
+"""Decides whether a failed query starts again, and after which pause."""
 
 from mq_client.directory import Times
 from spark_jobs.pipeline.failures import Cure, Failure
 
 PATIENCE = Times(first_pause=1.0, longest_pause=30.0)
-"""The pauses between a query that failed and the next one."""
+"""The pauses between a failed query and the next one."""
 MOST_FAILURES = 3
 """This many failures of one batch end the job, unless they are known to be temporary."""
 
@@ -26,9 +26,9 @@ class QueryRetries:
 
     def choose_pause(self, failure: Failure, *, has_committed: bool) -> float | None:
         """
-        Return how long to wait before the next query; None if the job must end.
+        Return how long to wait before the next query. Return None if the job must end.
 
-        `has_committed`: whether the query that failed had committed a batch.
+        `has_committed` says whether the failed query had committed a batch before.
         """
         self.error = failure.message
         if has_committed:

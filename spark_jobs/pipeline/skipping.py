@@ -1,9 +1,10 @@
 """
 Skip messages that are lost for good, once per request. The functions do no I/O.
 
-A request is a new value of `skip`. The first batch that is planned with it skips lost messages, and
-writes the value to Spark's offset log with its offsets. So Spark's own commit uses the value up,
-and a driver that starts later from the same checkpoint skips nothing more.
+A request is a new value of `skip`. The first batch that is planned with this value skips lost
+messages. Its entry in Spark's offset log has both the offsets and the value. So Spark's own commit
+of the batch also uses up the value, and a driver that starts later from the same checkpoint skips
+nothing more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from contract.report import SkipReport
 from spark_jobs.planning import Loss, Range
 
 KEY = "skip"
-"""The field of a log entry that has the value."""
+"""The field of a log entry in which the value is."""
 MOST_NAMED = 20
 
 
@@ -23,7 +24,7 @@ class Skipped:
     """What was skipped."""
 
     value: str
-    """The value of `skip` that requested it."""
+    """The value of `skip` with which the user requested it."""
     deleted: Sequence[Range]
     lost: Sequence[Loss]
     """Other losses, for which the number of messages is unknown."""
@@ -44,7 +45,7 @@ class Skipped:
         return [*deleted, *map(str, self.lost)]
 
     def report(self) -> SkipReport:
-        """Make the report for the user who requested it."""
+        """Make the report for the user who requested the skip."""
         named = self.lines[:MOST_NAMED]
         if more := self.lines[MOST_NAMED:]:
             named.append(f"{len(more)} more queues, listed in the driver's log")
@@ -58,11 +59,11 @@ def read_last_used(journal: Mapping[str, Any]) -> str:
 
 
 def is_open(skip: str, before: str) -> bool:
-    """Whether a batch may skip losses: `skip` is set, and is not `before`, the last value used."""
+    """Whether a batch may skip losses: `skip` is set and is not the last used value, `before`."""
     return skip not in ("", before)
 
 
 def make_journal_entry(skip: str, start: Mapping[str, Any]) -> dict[str, str]:
-    """Make the field of the next log entry; if `skip` is empty, it keeps the last value."""
+    """Make the field of the next log entry. If `skip` is empty, the field keeps the last value."""
     kept = skip or read_last_used(start)
     return {KEY: kept} if kept else {}

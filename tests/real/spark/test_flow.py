@@ -1,4 +1,4 @@
-"""A job that runs as a flow: tasks that never end, and a driver that alone commits."""
+"""A job that runs as a flow: its tasks never end, and only its driver commits."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ class transform_batches:
 
 
 def flow(folder: Path) -> dict[str, Any]:
-    """Fields of the job file of a flow."""
+    """Return the fields that make a job file one of a flow."""
     file = folder / "users.py"
     file.write_text(USERS)
     return {"engine": "Flow", "transform": {"file": str(file)}}
@@ -247,7 +247,7 @@ def test_a_flow_takes_over_the_checkpoint_of_batches_and_keeps_it(
     ):
         batch = job.wait_until(lambda it: it.get("batch", -1) >= 2)["batch"]
         job.end_by(signal.SIGKILL)
-        # As if the driver had died after writing its last rows, and before the commit.
+        # As if the driver had died after it wrote its last rows, and before the commit.
         planned, committed = (
             max(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
             for folder in (tmp_path / "checkpoint/offsets", tmp_path / "checkpoint/commits")

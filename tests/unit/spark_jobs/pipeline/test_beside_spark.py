@@ -137,7 +137,7 @@ def test_a_report_is_written_only_if_it_says_something_new(tmp_path: Path) -> No
 def test_a_queue_that_is_open_again_goes_on_where_the_group_stands(
     tmp_path: Path, stands: dict[MessageQueue, int], begin: int
 ) -> None:
-    """A committed offset that no longer exists is replaced by the nearest one that does."""
+    """A committed offset that no longer exists is replaced by the nearest offset that exists."""
     source = Planned(tmp_path, "earliest", stands)
     wanted = {"expression": "*", "kind": "TAG"}
     start = {"epoch": 1, "filter": wanted, "group": "g", "offsets": journal.write_offsets({A: 5})}

@@ -10,7 +10,7 @@ from tests.flows import at, wake_up_after_others
 
 
 def test_an_equal_entry_of_another_driver_is_not_ones_own(tmp_path: Path) -> None:
-    """Two drivers that begin write the same state."""
+    """If two drivers begin, both write the same state."""
     one, other = FlowJournal(LocalStore(tmp_path)), FlowJournal(LocalStore(tmp_path))
     one.append(at(1))
     with pytest.raises(JournalTakenError):
