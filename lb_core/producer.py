@@ -170,7 +170,7 @@ def note(
 
 
 def choose_pause(latency_ms: float) -> int:
-    """Look up for how long a broker with this latency is avoided."""
+    """Find how long a broker with this latency is avoided."""
     return next((pause for least, pause in PAUSES if latency_ms >= least), 0)
 
 

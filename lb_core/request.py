@@ -26,7 +26,7 @@ class RawQueue(NamedTuple):
 
 
 class RawConsumer(NamedTuple):
-    """A consumer of a request."""
+    """A consumer that a request lists."""
 
     id: str
     zone: str | None = None

@@ -95,7 +95,7 @@ class Fetcher:
     wanted: Filter
     tally: Accumulator[Tally]
     is_skipping: bool = False
-    """Whether to skip lost messages, because the user asked for it."""
+    """Whether the user asked to skip lost messages."""
     has_dead_letters: bool = False
     """Whether to report messages that cannot be read, so that they go to the dead letters."""
 

@@ -33,7 +33,7 @@ SETTINGS = {
 """docs/design/0005-spark.md gives the reasons."""
 JAVA_OPTIONS = {"spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"}
 # The Java processes of a flow do little after their start. With Java's quick compiler, they start
-# sooner, and use half as much processor time for that.
+# sooner, and the start takes half as much processor time.
 FLOW_SETTINGS = SETTINGS | dict.fromkeys(JAVA_OPTIONS, "-XX:TieredStopAtLevel=1")
 _INSTANCES = "spark.executor.instances"
 

@@ -87,7 +87,8 @@ MUTATIONS = [
         "            self._group.end(peer.slot, None, time.monotonic())\n            self._turn()\n",
         "            self._turn()\n",
     ),
-    # A trouble is shown until the queue has passed its offset, and a fatal trouble ends the job.
+    # A problem is shown until its queue is read past the offset of the problem. A fatal one ends
+    # the job.
     (SERVING, "if self.ends.get(queue, 0) <= offset", "if False"),
     (
         SERVING,

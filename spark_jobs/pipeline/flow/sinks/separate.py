@@ -63,7 +63,7 @@ class SeparateWriters:
         return found
 
     def _write_dead(self, delivery: Delivery, dead: Sequence[pa.RecordBatch]) -> str:
-        """Write dead letters. While the sink of the rows is down, append each letter only once."""
+        """Write dead letters. If the sink of the rows is down, add each dead letter only once."""
         assert self._dead is not None
         new = [each for each in dead if not any(each is sent for sent in self._sent_dead)]
         folder = self._dead.write(delivery, new) if new else ""
