@@ -1,5 +1,6 @@
 """
-Runs the commands of a page about members exactly as written, in three terminals: `evenkeel run` and two members.
+Runs the commands of a page about members exactly as written, in three terminals: `evenkeel run` and
+two members.
 
 Orders are numbered, so that the test can count each order.
 """
