@@ -1,8 +1,8 @@
 """
 The client ids that drivers use at the brokers: evenkeel-GROUP@HOST#ORIGIN.
 
-The origin identifies the ConsumerGroup object that the driver runs for. Ids of drivers of earlier
-versions have no origin.
+The origin identifies the ConsumerGroup object that the driver runs for. Drivers of earlier versions
+have ids without an origin.
 """
 
 

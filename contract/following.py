@@ -28,7 +28,7 @@ MOST_HELD = 8192
 MOST_REQUEST_BYTES = 1024 * 1024
 """A request with a longer body is refused. Even MOST_HELD entries with long names fit."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Errors of reading a document. The last two mean: it is not UTF-8, or nested too deeply."""
+"""Errors of reading a document. The last two: the document is not UTF-8, or nested too deeply."""
 
 
 class Refusal(enum.Enum):
@@ -113,7 +113,7 @@ class Terms:
     session: float = 10.0
     """A session ends this long after its last request was received."""
     drain: float = 30.0
-    """How long a member may take to finish a queue's messages in flight when it must release it."""
+    """How long a member may take to finish the messages in flight of a queue to be released."""
     on_outage: OnOutage = OnOutage.STOP
     """What a member does at the end of its session if no coordinator has answered."""
 
@@ -122,9 +122,9 @@ class Terms:
         """
         How long the coordinator waits for a change of the grants before it answers.
 
-        A member counts its session from the last request that was answered. When the next answer
-        arrives, that request may have been sent two polls ago. So two polls must be well within the
-        session.
+        A member counts the session time from when it sent the last request that was answered. When
+        the next answer arrives, up to two poll times may have passed since then. So two poll times
+        must be well below the session time.
         """
         return 0.3 * self.session
 

@@ -2,8 +2,8 @@
 The job file tells a driver which source to read, what to do with rows, and where to write them.
 
 The operator writes it into a ConfigMap, `evenkeel run` writes it into a file, and users who start a
-pinned job themselves write it by hand. A driver rejects unknown fields. So fields with default
-values are left out of the text: then an older driver still starts if new fields are not used.
+pinned job themselves write it by hand. A driver rejects unknown fields. So `encode` leaves out
+fields with default values: an older driver then still starts if new fields are not used.
 """
 
 from typing import Annotated
@@ -82,9 +82,9 @@ def encode(job: JobFile) -> str:
     """
     Write the text of a job file, with sorted dictionaries and without fields at their default.
 
-    Drivers with an older image reject new fields, so a field that is not used must be left out.
-    msgspec itself leaves out a field only if its value and the default are the same object. Equal
-    numbers are often different objects.
+    Drivers with an older image reject new fields, so unused fields must be left out. msgspec itself
+    leaves out a field only if its value and the default are the same object, but equal numbers are
+    often different objects.
     """
     document = _drop_defaults(job)
     return msgspec.json.format(msgspec.json.encode(document, order="deterministic")).decode()

@@ -1,4 +1,4 @@
-"""A driver's report about itself, which it writes to a file, or in a cluster to a ConfigMap."""
+"""The report that a driver writes about itself: to a file, or in a cluster to a ConfigMap."""
 
 from collections.abc import Mapping
 
@@ -36,19 +36,19 @@ class DriverReport(BareReport, frozen=True, rename="camel"):
     """The report of a driver whose job runs."""
 
     engine: str = ""
-    """The engine, and why it was chosen if the user has not chosen it."""
+    """The engine. If the user has not chosen one, also the reason for this engine."""
     adopted_epoch: int = 0
     """The epoch of the last committed batch."""
     batch: int = -1
     """The number of the last committed batch; -1 before the first one."""
     executors: list[str] = []
-    """The ids of all executors that are registered with Spark, also of those without a slot."""
+    """The ids of all executors that are registered with Spark, including those without a slot."""
     slots: Mapping[str, Filler] | None = None
     """The executors of the filled slots; None in the report of a job that cannot start."""
     pinned: bool = False
     """Whether Spark was observed to run tasks at their locations."""
     rows: Mapping[str, int] = {}
-    """The number of rows by slot."""
+    """The number of rows of each slot."""
     bytes: int = 0
     tasks: int = 0
     misplaced_tasks: int = 0

@@ -1,1 +1,1 @@
-"""Decides which member of a group may read which queue now. No two members read the same queue."""
+"""Decides which member of a group may now read which queue. No two members read the same queue."""

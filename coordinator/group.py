@@ -1,29 +1,29 @@
 """
-Grants the queues of one group. Pure: the caller passes in the time and sends the answers.
+Grants the queues of one group, without I/O: the caller passes the time and sends the answers.
 
-*Who should read* a queue is in the published assignment, which names an owner for each queue. This
-module decides only *who may read now*. A queue that must move from one member to another goes
-through three states. The member concerned confirms each state with its next request:
+The published assignment names the owner of each queue: the member that *should* read it. This
+module decides only which member *may read it now*. A queue that must move from member a to member b
+goes through three states. The member in question confirms each state with its next request:
 
     granted to a  ->  leaving a: no longer in a's grants, but a may still hold it  ->  granted to b
 
-Why no two members ever hold one queue:
+Why no two members ever hold the same queue:
 
 - A queue is granted only if no live session can still hold it. A session can hold a granted queue
   until a request says that the member has seen the withdrawal and no longer holds the queue.
 - A session that has ended holds nothing. The coordinator counts a session as live for
   `Terms.session` after it *received* the last request. The member counts from when it *sent* that
   request, and subtracts a margin for clock drift. So the member stops first.
-- A request that was overtaken by a newer one has a lower number and is refused. So an old `holds`
-  never replaces a newer one.
-- A new leader knows no session, but members may hold queues that an old leader granted. As long
-  as such a session can last, the new leader grants a member only the queues that the member already
-  holds. After that, each member that holds a queue has sent a request to the new leader, or has
-  stopped by its own clock.
+- If a newer request has overtaken a request, the older one has a lower number and is refused. So an
+  old `holds` never replaces a newer one.
+- A new leader knows no sessions, but members may still hold queues that an old leader granted. As
+  long as a session with an old leader can last, the new leader grants a member only the queues that
+  the member already holds. After that time, each member that holds a queue has sent a request to
+  the new leader, or has stopped by its own clock. The coordinator has then *settled*.
 
-A queue whose owner has no live session is lent: to the member that holds it, otherwise to the
-member with the fewest grants. The assignment does not change, and the owner gets the queue back
-when it has a session again.
+If the owner of a queue has no live session, the queue is lent to another member: to the one that
+holds the queue, otherwise to the one with the fewest grants. The assignment does not change. When
+the owner has a session again, it gets the queue back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +33,11 @@ from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Ter
 from coordinator.sessions import Ended, HeldQueues, Revoked, Session
 
 REMEMBER_SESSIONS = 6.0
-"""How long an ended session is remembered, in session times. A late request must not revive it."""
+"""
+How long an ended session is remembered, as a multiple of `Terms.session`.
+
+A late request must not revive the session.
+"""
 
 
 class GroupCoordinator(Generic[QueueT]):
@@ -43,7 +47,7 @@ class GroupCoordinator(Generic[QueueT]):
         """
         Begin to lead. No session and no assignment is known yet.
 
-        `settle_seconds` is the longest session that an older leader may have promised.
+        `settle_seconds` is the longest session time that an older leader may have promised.
         """
         self._terms = terms
         self._now = now
@@ -54,13 +58,13 @@ class GroupCoordinator(Generic[QueueT]):
         self._owned: dict[str, list[QueueT]] = {}
         self._borrowers: frozenset[str] = frozenset()
         self._sessions: dict[str, Session[QueueT]] = {}
-        """By member. The session with the oldest last request comes first."""
+        """The live sessions by member. The session with the oldest last request comes first."""
         self._ended: dict[str, Ended] = {}
-        """By member: the last session of each member without one. The oldest end comes first."""
+        """The last session of each member without a live one, in the order of their ends."""
         self._holders: dict[QueueT, set[str]] = {}
-        """The members that may hold each queue: several only if a member has reported wrongly."""
+        """The members that may hold each queue: several only if a member's report was wrong."""
         self._unheld: set[QueueT] = set()
-        """Queues that have an owner, and that certainly no member holds."""
+        """Queues that have an owner, but certainly no holder."""
         self._changed: set[str] = set()
         self._silent: list[str] = []
         self._releases: list[float] = []
@@ -108,7 +112,7 @@ class GroupCoordinator(Generic[QueueT]):
         return changed
 
     def find_next_change(self) -> float | None:
-        """Find when time alone changes something: the coordinator settles, or a session ends."""
+        """Find the next time at which this coordinator settles or a session ends."""
         oldest = self._oldest()
         times = [] if self._is_settled else [self._settled_at]
         if oldest is not None:
@@ -119,7 +123,7 @@ class GroupCoordinator(Generic[QueueT]):
         self, epoch: int, owners: Mapping[QueueT, str], borrowers: Iterable[str], now: float
     ) -> None:
         """
-        Follow an assignment. An assignment older than the current one is ignored.
+        Follow an assignment. Ignore an assignment that is older than the current one.
 
         `borrowers` are the members to which queues of absent owners may be lent.
         """
@@ -136,7 +140,7 @@ class GroupCoordinator(Generic[QueueT]):
         self._settle([*self._holders, *self._unheld])
 
     def lend(self, borrowers: Iterable[str], now: float) -> None:
-        """Lend queues of absent owners to these members from now on. Lent queues do not move."""
+        """Lend queues of absent owners to these members from now on. Leave lent queues in place."""
         self.tick(now)
         self._borrowers = frozenset(borrowers)
         self._settle([*self._unheld])
@@ -166,14 +170,14 @@ class GroupCoordinator(Generic[QueueT]):
         return Grants(self._epoch, session.revision, frozenset(session.grants))
 
     def end(self, member: str, session: str | None, now: float) -> None:
-        """End a session: the member requests it, or its process is known to have ended."""
+        """End a session, at the member's request or because its process is known to have ended."""
         self.tick(now)
         found = self._sessions.get(member)
         if found is not None and session in (None, found.id):
             self._end(found)
 
     def tick(self, now: float) -> None:
-        """Apply the time: end sessions that have timed out, and begin to grant after settling."""
+        """Note the time. End the sessions that have timed out, and settle if this is due."""
         self._now = now
         while (oldest := self._oldest()) and now >= oldest.heard_at + self._terms.session:
             self._silent.append(oldest.member)
@@ -191,8 +195,8 @@ class GroupCoordinator(Generic[QueueT]):
         Begin a session.
 
         Before this coordinator has settled, the session may have begun under an older leader, so
-        the queues in the request are accepted as held. After that, each live session is known, so
-        the request must be the first one of a new session, and hold nothing.
+        the queues in the request are accepted as held. After that, each live session is known. So
+        the request must then be the first one of a new session, and list no held queues.
         """
         ended = self._ended.get(member)
         is_new = asked.number == FIRST_NUMBER and not asked.holds
@@ -256,7 +260,7 @@ class GroupCoordinator(Generic[QueueT]):
         self._changed |= touched
 
     def _withdraw(self, queue: QueueT, session: Session[QueueT]) -> bool:
-        """Take a queue out of a session's grants; the member may still hold it."""
+        """Take a queue out of a session's grants. The member may still hold the queue."""
         if queue not in session.grants:
             return False
         session.grants.remove(queue)
@@ -264,7 +268,7 @@ class GroupCoordinator(Generic[QueueT]):
         return True
 
     def _reader(self, queue: QueueT) -> str | None:
-        """Find the member that should read a queue: its owner if live, otherwise a borrower."""
+        """Find the member that should read a queue: its owner if present, otherwise a borrower."""
         owner = self._owners.get(queue)
         if owner is None or owner in self._sessions:
             return owner

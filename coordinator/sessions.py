@@ -1,4 +1,4 @@
-"""The sessions of members: which queues each was granted, and which it may still hold."""
+"""The sessions of members: which queues each member was granted, and which it may still hold."""
 
 from dataclasses import dataclass, field
 from typing import Generic
@@ -11,7 +11,7 @@ class Revoked:
     """The withdrawal of a queue from a member, which may still hold the queue."""
 
     revision: int
-    """The member knows of the withdrawal once it has seen an answer of this revision or later."""
+    """When the member has seen an answer of this revision or later, it knows of the withdrawal."""
     at: float
 
 
@@ -25,7 +25,7 @@ class HeldQueues:
     lent_queues: int = 0
     """Granted queues whose reader is not their owner."""
     leaving_queues: int = 0
-    """Queues that were withdrawn from a member that may still hold them."""
+    """Queues that were withdrawn from a member, which may still hold them."""
     waiting_queues: int = 0
     """Queues that have an owner, but are neither granted to a member nor held by one."""
 
@@ -49,7 +49,7 @@ class Session(Generic[QueueT]):
     leaving: dict[QueueT, Revoked] = field(default_factory=dict)
 
     def is_overdue(self, latest: float) -> bool:
-        """Return whether a queue that was withdrawn before `latest` is not released yet."""
+        """Return whether the member has not yet released a queue withdrawn before `latest`."""
         return any(each.at < latest for each in self.leaving.values())
 
 

@@ -72,7 +72,7 @@ def write_command(options: argparse.Namespace, words: str) -> str:
 
 
 def parse_name(text: str) -> str:
-    """Accept only a valid object name, because it becomes a part of a path of the API."""
+    """Accept only a valid object name, because the name becomes a part of an API path."""
     if len(text) > LONGEST_NAME or not re.fullmatch(rf"{LABEL}(\.{LABEL})*", text):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a valid object name: it may have only lower-case letters, digits, - "

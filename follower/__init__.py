@@ -2,8 +2,8 @@
 Follows an assignment: reads the queues that a coordinator grants, and no others.
 
 The modules `core`, `reading`, `lease` and `actions` decide what to do, without clocks and sockets.
-`Follower` carries out their decisions. It is imported on first use, because it needs an HTTP client
-and these modules do not.
+`Follower` carries out their decisions. `Follower` is imported on first use, because it needs an
+HTTP client, which these modules do not need.
 """
 
 from typing import TYPE_CHECKING, Any

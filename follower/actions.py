@@ -1,8 +1,8 @@
 """
 The actions that a follower's core requests.
 
-An action on a queue has a `life`: the number of the holding of the queue that it belongs to. The
-caller reports the result of the action with the same `life`.
+Each time the member begins to hold a queue, the core chooses a new number, the `life`. An action on
+the queue has this number, and the caller reports the result of the action with the same number.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ BatchT = TypeVar("BatchT")
 
 @dataclass(frozen=True, slots=True)
 class AskCoordinator(Generic[QueueT]):
-    """Send a request to the coordinator. It replaces an older request that still waits."""
+    """Send a request to the coordinator. It replaces an older request that has no answer yet."""
 
     asked: Asked[QueueT]
 
@@ -48,13 +48,13 @@ class Handle(Generic[QueueT, BatchT]):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Generic[QueueT]):
-    """Commit an offset to the brokers: the offset that is read next."""
+    """Commit an offset to the brokers: the offset that the group reads next."""
 
     queue: QueueT
     life: int
     offset: int
     is_again: bool = False
-    """Whether the offset is stored already. Then one attempt is enough, and it may fail."""
+    """Whether the offset is stored already. Then one attempt is enough, even if it fails."""
 
 
 @dataclass(frozen=True, slots=True)

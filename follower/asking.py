@@ -1,5 +1,5 @@
 """
-Asks the coordinator over HTTP.
+Asks the coordinator over HTTP which queues a member may read.
 
 The member keeps two connections, because it sends a newer request while an older one still waits
 for its answer. It reads the token again for each request, because the token's provider renews it.
@@ -91,7 +91,7 @@ class Coordinator:
             raise NoAnswerError(f"{self.url}: the answer cannot be read: {error}") from error
 
     async def leave(self, session: str) -> None:
-        """End the session. The queues that it held are free at once."""
+        """End the session, so that the coordinator can grant its queues to others at once."""
         path = f"{self._path}?session={quote(session, safe='')}"
         status, body = await self._send("DELETE", path, b"", LEAVE_SECONDS)
         if status >= 300:
@@ -110,12 +110,12 @@ class Coordinator:
         return token
 
     def _prepare(self) -> tuple[dict[str, str], ssl.SSLContext | bool]:
-        """Read the headers of a request, and the authorities to trust."""
+        """Make the headers of a request, and read the authorities to trust."""
         headers = {"Content-Type": "application/json"}
         try:
             token = self.read_token()
             trust = True if self._trust is None else self._trust.read()
-        except FollowerError as error:  # the file was valid at the start: it is being renewed
+        except FollowerError as error:  # it was valid at the start, so it is being renewed
             raise NoAnswerError(str(error)) from error
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"

@@ -7,7 +7,7 @@ from mq_client.values import MessageQueue
 
 
 class NoAnswerError(Exception):
-    """The coordinator cannot be reached, or something answers that is not a coordinator."""
+    """The coordinator cannot be reached, or the answer is not from a coordinator."""
 
 
 class RefusedError(Exception):

@@ -1,8 +1,8 @@
 """
 What a follower does at RocketMQ's brokers: locate, pull, commit, and store dead letters.
 
-A process that was frozen in the middle of a write operation must not continue it. So before each of
-its requests, a write operation checks that the queue is still held.
+A process that was frozen in the middle of a write operation must not continue the operation. So a
+write operation checks before each of its requests that the member still holds the queue.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ _NOT_KEPT = frozenset(
     ("TAGS", "KEYS", "DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
 ) | frozenset(("TRAN_MSG", "REAL_TOPIC", "REAL_QID", "INNER_NUM", "INNER_BASE"))
 """
-Properties that are not copied to a dead letter: `Message` has fields for them, or brokers would act
-on them.
+Properties that a dead letter does not get: those for which `Message` has fields, and those on which
+brokers would act.
 """
 
 
 def guard(work: Work, flow: Flow[Value]) -> Flow[Value]:
-    """Run a flow, and check before each of its steps that the queue is still held."""
+    """Run a flow, and check before each of its steps that the member still holds the queue."""
     outcome: object = None
     while True:
         try:
@@ -88,9 +88,9 @@ class GroupBrokers:
         Find the offset at which reading begins.
 
         It is the offset in the handler's store, otherwise the group's committed offset, otherwise
-        the one that the option `begin` selects. If it differs from the committed offset, commit it
-        at once. So the next member begins at the same offset even if this member dies before its
-        first commit. The lag also does not look too large until that commit.
+        the one that the option `begin` selects. If this offset differs from the committed one,
+        commit it at once. Then the next member begins at the same offset even if this member dies
+        before its first commit. Also, the lag does not look too large before that commit.
         """
         work.check()
         group, queue, client = self.source.group, work.queue, self._client
@@ -159,7 +159,7 @@ class GroupBrokers:
         except errors.TopicUnknownError:
             if self._options.dead_letter is not None:
                 raise
-            # RocketMQ's brokers also create this topic when it is first needed.
+            # Create the topic when it is first needed, as RocketMQ's brokers do.
             await self._client.put_topics([TopicConfig(topic, 1, 1)])
             raise
 

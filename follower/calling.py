@@ -1,7 +1,8 @@
 """
-Where the user's handler runs: on the event loop, in threads, or in processes of its own.
+Runs the user's handler: on the event loop, in threads, or in separate processes.
 
-An exception that a call raises is the result of the call, so it does not end the follower.
+If a call raises an exception, this exception is the result of the call. It does not end the
+follower.
 """
 
 import asyncio
@@ -23,7 +24,12 @@ class Caller(Protocol):
     """Begins calls of one handler."""
 
     def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
-        """Begin a call. The handler runs only if the queue is still held at that time."""
+        """
+        Begin a call.
+
+        The call may wait, for example for a thread. Afterwards, the handler runs only if the member
+        still holds the queue.
+        """
 
     async def close(self) -> None:
         """Begin no further call."""
@@ -37,7 +43,7 @@ class OnLoop:
         self._handler = handler
 
     def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
-        """Begin a call. The caller has just checked that the queue is held."""
+        """Begin a call. The caller has just checked that the member holds the queue."""
         return asyncio.create_task(self._call(arguments))
 
     async def close(self) -> None:
@@ -57,7 +63,7 @@ class InThreads:
     """
     Calls a plain function in a thread.
 
-    A thread cannot be stopped, so a call may last longer than the holding of its queue.
+    A thread cannot be stopped, so a call may continue after the member has released the queue.
     """
 
     def __init__(self, handler: Callable[..., Any], threads: int) -> None:
@@ -79,12 +85,12 @@ class InThreads:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _call(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
-        # The call may have waited for a thread, so check again that the queue is held.
+        # The call may have waited for a thread, so check again that the member holds the queue.
         if not work.may_act():
             return None
         try:
             function(*arguments)
-        except BaseException as error:  # noqa: BLE001  # as above; nothing may end the thread
+        except BaseException as error:  # noqa: BLE001  # an error must not end the thread
             return error
         finally:
             end_if_forked(self._process)
@@ -92,14 +98,14 @@ class InThreads:
 
 
 def end_if_forked(parent: int) -> None:
-    """End this process if the handler has forked it: only the parent may continue to follow."""
+    """End this process if the handler has forked it: only the parent must continue to follow."""
     if os.getpid() != parent:
         os._exit(0)
 
 
 def is_coroutine_function(handler: object) -> bool:
     """Whether a call of the handler must be awaited."""
-    call = getattr(handler, "__call__", None)  # noqa: B004  # its class may define it
+    call = getattr(handler, "__call__", None)  # noqa: B004  # may be a method of its class
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
 
 

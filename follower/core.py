@@ -1,20 +1,22 @@
 """
-Decides what a member does. Pure: facts and the time go in, actions come out.
+Decides what a member does, without I/O: the caller passes facts and the time, and gets actions.
 
 The caller performs the actions concurrently and reports each result, after as many attempts as the
-action needs. The core drops a result that belongs to an earlier holding of a queue, or to an
-earlier session.
+action needs. The core ignores results from earlier sessions. It also ignores the result of an
+action on a queue that the member has given up in the meantime, even if the member holds the queue
+again.
 
 Rules:
 
-- A member holds a queue from the answer that grants it until the queue's messages in flight are
-  finished and committed. Then the member tells the coordinator at once.
-- A new request replaces one that still waits for its answer. Only the answer to the newest request
+- A member begins to hold a queue when it gets the answer that grants the queue. When it must
+  release the queue, it still holds the queue until the messages in flight are finished and
+  committed. Then it tells the coordinator at once.
+- A new request replaces an older one that has no answer yet. Only the answer to the newest request
   counts.
-- A member that stops takes no new queues, and finishes those that it has.
-- When the session is over by the member's own clock, the member drops everything before it does
-  anything else: it pulls, handles and commits nothing more. Then it begins a new session, which
-  holds nothing.
+- A member that is stopping takes no new queues, and finishes those that it has.
+- When the session is over by the member's own clock, the member gives up all queues before it does
+  anything else: it pulls, handles and commits nothing more. Then it begins a new session, in which
+  it holds no queues.
 - With `OnOutage.KEEP_READING`, the member instead continues to read the queues that it holds, until
   a coordinator answers.
 """
@@ -37,8 +39,8 @@ Time between two commits of a queue whose offset does not change.
 
 A member checks its clock before it commits, but it may be frozen or cut off before its request
 reaches the broker. Then the commit arrives late, when another member already holds the queue, and
-the broker sets the offset back. So every holder repeats its commit, as often as RocketMQ's own
-client does, and once more when it releases the queue.
+the broker sets the offset back. So every member repeats the commits of its queues, as often as
+RocketMQ's own client does. It repeats a queue's commit once more when it releases the queue.
 """
 
 
@@ -47,7 +49,7 @@ class CommitPace:
     """
     How often the offset of a queue is committed while the member keeps the queue.
 
-    If the member is killed, messages that it handled after the last commit come again.
+    If the member is killed, messages that it handled after the last commit are delivered again.
     """
 
     seconds: float = 0.2
@@ -55,8 +57,8 @@ class CommitPace:
     """
     Maximum number of commits in a second, over all queues.
 
-    So with more than 20 queues, more time passes between commits. None: all queues are committed
-    together, so their number does not matter.
+    So with more than 20 queues, more time passes between the commits of a queue. None: all queues
+    are committed together, so the number of queues does not matter.
     """
 
     def find_seconds(self, queues: int) -> float:
@@ -100,7 +102,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
 
     @property
     def holds(self) -> frozenset[QueueT]:
-        """The queues that the member reads, or whose messages may still be in flight."""
+        """The queues that the member reads, and queues whose messages may still be in flight."""
         return frozenset(self._readings)
 
     @property
@@ -131,7 +133,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return reading is not None and reading.is_leaving
 
     def find_next_change(self) -> float | None:
-        """Find when time alone changes something next; None if it does not."""
+        """Find the next time at which `tick` has something to do; None if there is none."""
         times = [self._ask_at, None if self._keeps_reading else self._lease.until]
         times += [each.leave_by for each in self._readings.values()]
         if any(each.is_dirty for each in self._readings.values()):
@@ -152,7 +154,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
             is_due = now >= self._repeat_at
             if is_due:
                 self._repeat_at = now + REPEAT_SECONDS
-            # A member that keeps reading without a session may not be the queue's only holder.
+            # If a member keeps reading without a session, another member may hold the queue too.
             is_again = is_due and self.has_session(now)
             for reading in self._readings.values():
                 found += reading.commit(is_again)
@@ -163,7 +165,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     ) -> list[Action[QueueT, SpanT]]:
         """Follow the grants of an answer."""
         found = self._drop_if_over(now)
-        if asked is not self._asked:  # replaced by a newer request, or of an earlier session
+        if asked is not self._asked:  # a newer request has replaced it, or a new session began
             return found + self._ask_if_due(now)
         self._keeps_reading = terms.on_outage is OnOutage.KEEP_READING
         self._lease.renew(self._sent_at, terms.session)
@@ -210,7 +212,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def note_batch(
         self, queue: QueueT, life: int, batch: SpanT | None, now: float
     ) -> list[Action[QueueT, SpanT]]:
-        """Take the batch that a pull returned; None if it returned none yet."""
+        """Take the batch that a pull returned. None: the pull has returned none."""
         return self._progress(queue, life, now, lambda reading: reading.take(batch))
 
     def note_handled(
@@ -226,7 +228,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return self._progress(queue, life, now, lambda reading: reading.halt(stop))
 
     def note_moved_on(self, queue: QueueT, life: int, now: float) -> list[Action[QueueT, SpanT]]:
-        """Begin a queue anew: its stored position is not where this member left it."""
+        """Begin again with a queue: its stored position is not where this member left it."""
         found = self._drop_if_over(now)
         reading = self._readings.get(queue)
         if reading is not None and reading.life == life:
@@ -244,7 +246,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return self._progress(queue, life, now, lambda reading: reading.note_commit(offset))
 
     def stop(self, drain_seconds: float, now: float) -> list[Action[QueueT, SpanT]]:
-        """Finish what the handler has begun. Once `holds` is empty, the session may end."""
+        """Finish what the handler has begun. As soon as `holds` is empty, the session can end."""
         found = self._drop_if_over(now)
         self._is_stopping = True
         for reading in list(self._readings.values()):
@@ -276,7 +278,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def _release_if_clear(
         self, reading: QueueReading[QueueT, SpanT], now: float
     ) -> list[Action[QueueT, SpanT]]:
-        """Release a leaving queue, if none of its work is in progress any more."""
+        """Release a queue that must be released, if no work on it is in progress any more."""
         if not (reading.is_leaving and reading.is_clear):
             return []
         self._ask_at = now
@@ -295,7 +297,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
         return [AskCoordinator(self._asked)]
 
     def _drop_if_over(self, now: float) -> list[Action[QueueT, SpanT]]:
-        """Drop everything if the session is over: another member may begin at any time."""
+        """Give up all queues if the session is over: other members may begin to read them."""
         if self.may_act(now):
             return []
         found = self._drop_all()

@@ -1,11 +1,12 @@
 """
 Calls the user's handler, and decides what a failure means.
 
-A queue has one call at a time, so order is kept within it. If a call with several messages fails,
-the handler is called again with each message alone, so only the message that fails is held up.
+A queue has one call at a time, so the order within the queue is kept. If a call with several
+messages fails, the handler is called again with each message alone, so only a message that fails
+is delayed.
 
 A handler that is not a coroutine function runs in a thread, which cannot be stopped. If the
-follower no longer holds the queue, the thread's result is dropped, and this process does not handle
+follower no longer holds the queue, the thread's result is ignored, and this process does not handle
 that queue again until the thread has ended.
 """
 
@@ -39,7 +40,7 @@ A handler that keeps positions gets a `Step` too.
 Bury = Callable[[Work, DeadLetter], Awaitable[None]]
 """Stores a message with the dead letters."""
 TellHalt = Callable[[MessageQueue, int, str], None]
-"""Is called when a queue stands still, with the queue, the offset and the reason."""
+"""A function to call when reading of a queue stops, with the queue, the offset and the reason."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 
@@ -47,7 +48,7 @@ class HaltError(Exception):
     """The queue cannot continue at this offset now."""
 
     def __init__(self, stop: int) -> None:
-        """Everything below the offset `stop` is finished."""
+        """Note that everything below the offset `stop` is finished."""
         super().__init__(f"halted at offset {stop}")
         self.stop = stop
 
@@ -78,7 +79,7 @@ class Handling:
         self._keeps_positions = has_positions(handler)
         self._reads: dict[MessageQueue, Call] = {}
         self._calls: dict[MessageQueue, Call] = {}
-        """The newest call of each queue. It may belong to an earlier holding of the queue."""
+        """The newest call of each queue. It may have begun before the queue was last granted."""
 
     @property
     def stuck(self) -> list[MessageQueue]:
@@ -116,7 +117,7 @@ class Handling:
         return found[0]
 
     async def handle(self, work: Work, piece: Piece, bury: Bury) -> None:
-        """Handle a piece to its end, or raise a `HaltError`."""
+        """Handle all messages of a piece, or raise a `HaltError`."""
         if piece.unreadable is not None:
             where = place_of(work.queue, piece.first)
             trouble = f"{where} cannot be read: {piece.unreadable.reason}"
@@ -144,7 +145,7 @@ class Handling:
     async def _handle_one(
         self, work: Work, piece: Piece, failures: int, error: BaseException, bury: Bury
     ) -> None:
-        """Try one message until it is handled, or has failed too often."""
+        """Call the handler with one message until it succeeds, or has failed too often."""
         offset = piece.begin
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         found: BaseException | None = error if failures else None

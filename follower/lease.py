@@ -3,13 +3,13 @@ How long a session lasts, by the member's own clock.
 
 The coordinator counts from when it received a request. The member counts from when it sent that
 request, which was earlier, and subtracts a margin. So the member stops before the coordinator gives
-its queues to another member, as long as their clocks drift apart by less than the margin.
+the member's queues away, provided that the two clocks drift apart by less than the margin.
 """
 
 from dataclasses import dataclass
 
 MARGIN = 0.05
-"""Share of the session's time. Two clocks that drift by 1 % each stay well within it."""
+"""Share of the session time. Two clocks that drift by 1 % each stay well within this margin."""
 
 
 @dataclass(slots=True)
@@ -17,10 +17,10 @@ class SessionLease:
     """The end of a session as its member sees it."""
 
     until: float | None = None
-    """None before the first answer: nothing may be read yet."""
+    """The end of the session. None before the first answer: no queue may be read yet."""
 
     def renew(self, sent_at: float, seconds: float) -> None:
-        """Extend the session, from when an answered request was sent. Never shorten it."""
+        """Extend the session, counted from when the answered request was sent. Never shorten it."""
         end = sent_at + seconds * (1 - MARGIN)
         self.until = end if self.until is None else max(self.until, end)
 

@@ -53,7 +53,8 @@ class Follower:
         """
         Connect to nothing yet. Arguments that cannot work raise a `FollowerError`.
 
-        The handler is a function, or its place: `shop.billing:handle`. Processes need the place.
+        The handler is a function or its place, such as `shop.billing:handle`. Processes need the
+        place.
         `ca_file` contains the authorities to trust for the coordinator's certificate. `credentials`
         and `tls` are for the brokers. With port 0 no metrics are served.
         """
@@ -107,7 +108,7 @@ class Follower:
         """
         Finish the running calls of the handler, commit, end the session, and end `run`.
 
-        Call it from the event loop. A second call ends `run` without waiting.
+        Call this method from the event loop. A second call ends `run` without waiting.
         """
         self._is_stopping = True
         if self._running is not None:

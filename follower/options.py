@@ -11,7 +11,7 @@ class FollowerError(Exception):
 
 
 class Begin(enum.Enum):
-    """Where reading begins in a queue of which the group has committed no offset."""
+    """Where reading begins in a queue for which the group has committed no offset."""
 
     EARLIEST = "earliest"
     """At the first existing message, so messages of a new queue are never missed."""
@@ -20,7 +20,7 @@ class Begin(enum.Enum):
 
 
 class OnFailure(enum.Enum):
-    """What happens with a message once the handler has failed with it `attempts` times."""
+    """What happens to a message after the handler has failed with it `attempts` times."""
 
     STOP = "stop"
     """Its queue is not read until the member starts again, or another member gets the queue."""
@@ -45,7 +45,7 @@ class FollowerOptions:
     A queue has one call at a time. With fewer threads than queues, slow queues make others wait.
     """
     processes: int = 0
-    """How many processes run the handler, one call at a time each. 0: this process runs it."""
+    """How many processes run the handler, each one call at a time. 0: this process runs it."""
     attempts: int = 16
     """After this number of calls a message counts as failed. RocketMQ's default is also 16."""
     on_failure: OnFailure = OnFailure.STOP
@@ -53,7 +53,7 @@ class FollowerOptions:
     """A topic for messages that failed; None: RocketMQ's own, `%DLQ%` and the group's name."""
     begin: Begin = Begin.EARLIEST
     memory_bytes: int = READER_BYTES
-    """Approximate limit for the bytes that are pulled and not handled yet, over all queues."""
+    """Approximate maximum, in bytes, of all messages that are pulled and not handled yet."""
 
     def __post_init__(self) -> None:
         """Refuse options that cannot work."""

@@ -19,7 +19,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Read the pickle of a frame. It can be trusted: both ends are the same program."""
+    """Read the pickle of a frame. The pickle can be trusted: both ends are the same program."""
     return pickle.loads(data)  # noqa: S301
 
 

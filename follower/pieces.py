@@ -1,7 +1,7 @@
 """
 Pieces: consecutive messages of one queue that the handler gets in one call.
 
-A pull brings more messages than a handler should get in one call, so they are cut into pieces. A
+A pull returns more messages than a handler should get in one call, so they are cut into pieces. A
 message that cannot be read is a piece of its own. Messages are values, or rows of Arrow columns.
 """
 
@@ -15,7 +15,7 @@ from mq_client.messages import StoredMessage, Unreadable
 from mq_client.pulling import Batch
 
 Messages = Any
-"""In the order of their offsets: a sequence of `StoredMessage`, or a `pyarrow.RecordBatch`."""
+"""A sequence of `StoredMessage` or a `pyarrow.RecordBatch`, in the order of the offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Piece:
 
     first: int
     stop: int
-    """The first offset after this piece. A filter may have left out messages of the piece."""
+    """The first offset after this piece, which also covers messages that a filter left out."""
     messages: Messages = ()
     unreadable: Unreadable | None = None
     source: Batch | None = None
@@ -32,15 +32,15 @@ class Piece:
 
     @property
     def begin(self) -> int:
-        """The offset of its first message."""
+        """The offset of this piece's first message."""
         return _find_offset(self.messages, 0) if len(self.messages) else self.first
 
     def cut_singles(self) -> "Iterable[Piece]":
-        """Cut it into pieces of one message."""
+        """Cut this piece into pieces of one message."""
         return cut(self.first, self.stop, self.messages, (), 1, self.source)
 
     def read_message(self) -> StoredMessage:
-        """Return its only message as a value."""
+        """Return the only message of this piece, as a value."""
         if self.source is None:
             found: StoredMessage = self.messages[0]
             return found
@@ -50,11 +50,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message that was given up."""
+    """A message that the follower has given up."""
 
     message: StoredMessage
     stop: int
-    """The first offset after it."""
+    """The first offset after the message."""
     trouble: str
     """Why it was given up."""
 

@@ -12,7 +12,7 @@ Why a frozen process that wakes up does no harm: a transaction is committed only
 still at `begin`, and it moves the position to a higher offset. Positions never decrease, so of all
 transactions that begin at the same position only one is committed. By induction, the database
 contains the results of each message below the position once, and no other results. It does not
-matter which process wrote them, and when.
+matter which process wrote them, or when.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ WHERE consumer_group = ? AND topic = ? AND broker = ? AND queue_id = ? AND next_
 
 
 class MovedOnError(Exception):
-    """The position of the queue is not where this follower left it: another process moved it."""
+    """Another process has moved the position: it is not where this follower left it."""
 
 
 class RolledBackError(Exception):
@@ -62,9 +62,9 @@ class Step:
     """RocketMQ's name of the group."""
     queue: MessageQueue
     begin: int | None
-    """Where the position must still be; None: the store must not have a position yet."""
+    """The position must still be at this offset. None: the store must not have a position yet."""
     end: int
-    """The offset that is read next once the messages are handled. Higher than `begin`."""
+    """The offset to read next after the messages are handled. Higher than `begin`."""
 
 
 class KeepsPositions(Protocol):
@@ -128,7 +128,7 @@ class TransactionalHandler:
         self._connect = connect
         self._table = table
         self._mine = threading.local()
-        """Each thread has its own connection: some libraries allow no sharing."""
+        """Each thread has its own connection: some libraries do not let threads share one."""
         self._failures = 0
 
     def read_position(self, group: str, queue: MessageQueue) -> int | None:
@@ -143,7 +143,7 @@ class TransactionalHandler:
         """Move the position and write, in one transaction."""
 
         def write(connection: DatabaseConnection, transaction: "PositionTable") -> None:
-            # The position moves first: this locks its row, so no other transaction moves it now.
+            # Move the position first. This locks its row, so no other transaction can move it now.
             transaction.move(step)
             _refuse_autocommit(connection)
             if len(messages):
@@ -155,7 +155,7 @@ class TransactionalHandler:
         self._run(write)
 
     def _run(self, work: Callable[[DatabaseConnection, "PositionTable"], Value]) -> Value:
-        """Do the work in a transaction. After a failure its connection is not used again."""
+        """Do the work in a transaction. If it fails, do not use the same connection again."""
         connection = self._open()
         try:
             transaction = PositionTable(connection, self._table)
@@ -176,7 +176,7 @@ class TransactionalHandler:
         return found
 
     def _open(self) -> DatabaseConnection:
-        """Return this thread's connection. Open a new one if any connection has failed since."""
+        """Return this thread's connection. Open a new one if any has failed since it was opened."""
         kept: DatabaseConnection | None = getattr(self._mine, "connection", None)
         if kept is not None and self._mine.failures == self._failures:
             return kept
@@ -209,7 +209,7 @@ class PositionTable:
             found = self.read(step.group, step.queue)
             if found is not None:
                 raise MovedOnError(f"{step.queue} already has the position {found}")
-            # If another process inserts a position now too, the primary key refuses one of them.
+            # If two processes insert a position at the same time, the primary key refuses one.
             self._execute(_INSERT, step.group, *step.queue, step.end)
             return
         self._execute(_MOVE, step.end, step.group, *step.queue, step.begin)
@@ -243,5 +243,5 @@ def _refuse_autocommit(connection: DatabaseConnection) -> None:
 
 
 def has_positions(handler: object) -> bool:
-    """Whether a handler keeps positions of its own."""
+    """Whether a handler keeps positions: whether it has a method `read_position`."""
     return callable(getattr(handler, "read_position", None))

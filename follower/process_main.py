@@ -20,7 +20,7 @@ from follower.positions import MovedOnError
 
 _PR_SET_PDEATHSIG = 1
 Answer = tuple[bool, str, str] | None
-"""What a call raised, or None: whether it was a `MovedOnError`, its text, and its traceback."""
+"""An error of a call: whether it is a `MovedOnError`, its text, its traceback. None: no error."""
 
 
 def main(place: str, descriptor: int, parent: int) -> None:

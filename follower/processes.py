@@ -1,9 +1,9 @@
 """
 Calls the user's handler in separate processes, for CPU-bound handlers.
 
-A process has one call at a time. If a process dies, its call has failed, and the process is
-replaced before the next call. When the holding of a queue is over, a process that is still busy
-with messages of the queue is killed. This is not possible with a thread.
+A process has one call at a time. If a process dies, its call counts as failed, and the process is
+replaced before the next call. When the member no longer holds a queue, a process that is still busy
+with the queue's messages is killed. A thread cannot be killed in this way.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class HandlerProcess:
         self._writer: asyncio.StreamWriter | None = None
 
     async def call(self, arguments: Sequence[Any]) -> Outcome:
-        """Make a call, and return what it raised. If the call is cancelled, kill the process."""
+        """Make a call, and return its outcome. If the call is cancelled, kill the process."""
         try:
             if self._ended is None or self._ended.done():
                 await self._start()
@@ -98,7 +98,7 @@ class HandlerProcess:
         self._writer.write(packing.pack((packing.pack_messages(messages), step)))
         reading = asyncio.create_task(self._read())
         try:
-            # Watch the end of the process too: a child that it forked may keep the socket open.
+            # Wait for the process to end too: if it has forked, a child may keep the socket open.
             await asyncio.wait([reading, self._ended], return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
                 raise EOFError("it had not answered")
@@ -144,7 +144,7 @@ class InProcesses:
                 self._free.put_nowait(each)
         process = await self._free.get()
         try:
-            # The call may have waited for a process, so check again that the queue is held.
+            # The call may have waited for a process, so check again that the queue is still held.
             return await process.call(arguments) if work.may_act() else None
         finally:
             self._free.put_nowait(process)

@@ -1,4 +1,4 @@
-"""Converts queues between `QueueIds`, as in requests and answers, and the client's form."""
+"""Converts queues from `QueueIds` (in requests and answers) to `MessageQueue`, and back."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,12 @@ from mq_client.values import MessageQueue
 
 
 def read_queues(runs: Iterable[QueueIds]) -> frozenset[MessageQueue]:
-    """Read queues from ids such as "0-3,8", which each belong to a topic and a broker."""
+    """Read queues from entries that each have a topic, a broker, and ids such as "0-3,8"."""
     return frozenset(map(MessageQueue._make, read_ids(runs)))
 
 
 def write_queues(queues: Iterable[MessageQueue]) -> list[QueueIds]:
-    """Write queues. Equal sets of queues are always written in the same way."""
+    """Write queues as `QueueIds`. Equal sets of queues are always written in the same way."""
     return [QueueIds(*source, ids) for source, ids in write_ids(queues).items()]
 
 

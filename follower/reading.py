@@ -1,4 +1,4 @@
-"""One queue while its member holds it: located, pulled, handled, committed, released."""
+"""The work on a queue while the member holds it: locate, pull, handle, commit, release."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from contract.following import QueueT
 from follower.actions import Action, Commit, Handle, PullQueue
 
 MOST_WAITING = 1
-"""How many batches wait while the handler is busy, so that it gets the next one at once."""
+"""How many batches wait while the handler is busy. It can then begin the next one at once."""
 
 
 class Spans(Protocol):
@@ -16,7 +16,7 @@ class Spans(Protocol):
 
     @property
     def stop(self) -> int:
-        """The offset after its last message."""
+        """The offset after the batch's last message."""
 
 
 SpanT = TypeVar("SpanT", bound=Spans)
@@ -27,9 +27,9 @@ class QueueReading(Generic[QueueT, SpanT]):
     """
     What is in progress for one queue.
 
-    At most one pull, one call of the handler and one commit are in progress at a time, so order is
-    kept within the queue. Each holding has a number of its own, its `life`: a result that belongs
-    to an earlier holding of the same queue is recognised and dropped.
+    At most one pull, one call of the handler and one commit are in progress at a time, so the order
+    within the queue is kept. Each time the member begins to hold the queue, the core makes a new
+    object with a new number, the `life`. So the core can recognise and ignore earlier results.
     """
 
     queue: QueueT
@@ -37,7 +37,7 @@ class QueueReading(Generic[QueueT, SpanT]):
     leave_by: float | None = None
     """When the queue must be released at the latest; None while it is granted."""
     pulled_to: int | None = None
-    """The offset to pull next; None until the beginning is known."""
+    """The offset to pull next; None until the first offset is known."""
     handled_to: int | None = None
     committed_to: int | None = None
     waiting: deque[SpanT] = field(default_factory=deque)
@@ -45,7 +45,7 @@ class QueueReading(Generic[QueueT, SpanT]):
     is_handling: bool = False
     is_committing: bool = False
     is_halted: bool = False
-    """The handler gave up. The queue is held, but not read further."""
+    """The handler gave up. The member still holds the queue, but does not read it any further."""
 
     @property
     def is_leaving(self) -> bool:
@@ -68,7 +68,7 @@ class QueueReading(Generic[QueueT, SpanT]):
         return self.advance()
 
     def take(self, batch: SpanT | None) -> list[Action[QueueT, SpanT]]:
-        """Take the batch that a pull returned; None if it returned none."""
+        """Take the batch that a pull returned. None: the pull has returned none."""
         self.is_pulling = False
         if batch is not None and not self.is_leaving and not self.is_halted:
             self.pulled_to = batch.stop

@@ -1,9 +1,9 @@
 """
 Performs what the core decides, on one event loop.
 
-Each action becomes a task. A queue's tasks belong to its `Work`, which ends with the holding. If an
-operation of a queue fails, its own task tries again and delays no other queue. Only this module
-calls the core, and always from the event loop.
+Each action becomes a task. A queue's tasks belong to its `Work`, which ends when the member no
+longer holds the queue. If an operation on a queue fails, the queue's own task tries again and
+delays no other queue. Only this module calls the core, and always from the event loop.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ Value = TypeVar("Value")
 Action = actions.Action[MessageQueue, Piece]
 
 FIRST_SECONDS = 5.0
-"""How long the first answer may take, before the coordinator's terms are known."""
+"""Timeout for an answer as long as the coordinator's terms are not known."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 """Pauses between attempts at brokers."""
 MOST_REFUSED_PAUSE = 5.0
@@ -76,7 +76,7 @@ def clock() -> float:
 
 
 class Running:
-    """One member from its first request until it stops, or its group's source changes."""
+    """One member, from its first request until it stops or the source of its group changes."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Running:
         self._refusals = 0
         self._trouble = "no coordinator has answered yet"
         self._session = ""
-        """The id of the session, once the coordinator has answered; empty before. For the log."""
+        """The id of the session, for the log; empty until the coordinator has answered."""
         self._session_since = 0.0
         self._shown: frozenset[MessageQueue] = frozenset()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -145,7 +145,7 @@ class Running:
         self._turn(self._core.tick)
 
     def _turn(self, take: Callable[[float], list[Action]]) -> None:
-        """Take a step that concerns the whole member."""
+        """Pass a fact about the whole member to the core, and update the member's state."""
         self._step(take)
         self._look()
 
@@ -153,8 +153,8 @@ class Running:
         """
         Pass a fact about a queue to the core, and perform the resulting actions.
 
-        Such facts are frequent. So the state of the whole member is updated only after actions that
-        change it.
+        Such facts are frequent. So the state of the whole member is updated only if one of the
+        actions changes it.
         """
         if self._over.done():
             return
@@ -274,7 +274,7 @@ class Running:
     async def _persist(
         self, work: Work, what: str, attempt: Callable[[], Awaitable[Value]]
     ) -> Value:
-        """Try an operation at a broker until it works."""
+        """Repeat an operation at a broker until it succeeds."""
         key = (work.queue, what)
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         while True:

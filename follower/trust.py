@@ -1,7 +1,8 @@
 """
 The certificate authorities that a follower trusts for the coordinator's certificate.
 
-The follower reads their file again for each request, like the token: its provider renews it.
+The provider of the file renews it. So the follower reads the file again for each request, as it
+reads the token.
 """
 
 import ssl
@@ -24,7 +25,7 @@ class TrustFile:
         try:
             text = self._file.read_text("ascii")
             if text != self._text:
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it trusts no other authorities
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no authorities yet
                 context.load_verify_locations(cadata=text)
                 self._context, self._text = context, text
         except (OSError, ValueError) as error:  # an ssl.SSLError is an OSError

@@ -1,4 +1,4 @@
-"""One holding of one queue, as the event loop sees it."""
+"""The work on one queue on the event loop, as long as the member holds the queue."""
 
 import asyncio
 import contextlib
@@ -17,12 +17,12 @@ log = logging.getLogger("evenkeel.follower")
 
 
 class OverError(Exception):
-    """The holding of the queue is over, so its work must not continue."""
+    """The member no longer holds the queue, so the work on it must not continue."""
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """What is in progress for one holding of a queue."""
+    """What is in progress for a queue, during one period in which the member holds the queue."""
 
     queue: MessageQueue
     life: int
@@ -30,9 +30,9 @@ class Work:
     """RocketMQ's name of the group."""
     is_session_live: Callable[[], bool]
     position: Position | None = None
-    """None until the beginning is known."""
+    """None until the first offset is known."""
     stored: int | None = None
-    """The offset in the handler's own store, if it keeps positions and has one."""
+    """The offset in the handler's own store. None if there is no such store, or no offset in it."""
     pieces: deque[Piece] = field(default_factory=deque)
     """Pieces that were pulled, and not given to the core yet."""
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
@@ -41,11 +41,11 @@ class Work:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def may_act(self) -> bool:
-        """Whether this process still holds the queue, by its clock now. Any thread may ask."""
+        """Return whether this process still holds the queue, by its clock. Thread-safe."""
         return not self.is_over and self.is_session_live()
 
     def check(self) -> None:
-        """Raise an `OverError` if the holding is over."""
+        """Raise an `OverError` if this process no longer holds the queue."""
         if not self.may_act():
             raise OverError
 
@@ -54,7 +54,7 @@ class Work:
         return Step(self.group, self.queue, self.stored, stop)
 
     def start(self, step: Coroutine[Any, Any, None]) -> None:
-        """Run a step until it ends, or the holding ends."""
+        """Run a step until it ends, or `end` is called."""
         task = asyncio.create_task(step)
         self._tasks.add(task)
         task.add_done_callback(self._note_end)

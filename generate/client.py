@@ -1,4 +1,4 @@
-"""Generates the page about the methods and errors of the RocketMQ client from the code."""
+"""Generates the page about the RocketMQ client's methods and errors from the client's code."""
 
 import ast
 import inspect
@@ -36,7 +36,7 @@ WIDTH = 100
 
 
 def make_page() -> str:
-    """Write the page."""
+    """Return the page as Markdown."""
     methods = [
         inspect.unwrap(each)
         for name, each in vars(Client).items()
@@ -56,7 +56,7 @@ def _method(method: FunctionType) -> str:
 
 
 def signature(method: Callable[..., Any]) -> str:
-    """Format a method's signature on a client. A result of type `Flow[X]` is shown as `X`."""
+    """Format a method's signature as a client offers it. Show a result type `Flow[X]` as `X`."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(method))).body
     assert isinstance(tree, ast.FunctionDef)
     assert tree.returns is not None

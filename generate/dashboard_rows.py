@@ -246,7 +246,7 @@ def _members(name: str) -> str:
 
 
 def _count(name: str, by: str, span: str) -> str:
-    """Count by how much a counter of the selected group grows."""
+    """Query by how much a counter of the selected group has grown."""
     return _aggregate(by, f"increase(evenkeel_{name}_total{{{ONE}}}{span})", "sum")
 
 

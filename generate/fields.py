@@ -1,4 +1,4 @@
-"""Generates tables of a kind's fields from its definition: path, type, default and meaning."""
+"""Generates tables of a kind's fields (path, type, default, meaning) from the kind's schema."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -38,7 +38,7 @@ Besides the types, the API server enforces these rules:
 
 
 class Field(NamedTuple):
-    """A field of a kind, which is a line of a table."""
+    """A line of a table. It describes a field of a kind."""
 
     path: str
     type: str
@@ -47,7 +47,7 @@ class Field(NamedTuple):
 
 
 def make_page(name: str) -> str:
-    """Write the page of a kind."""
+    """Return the page of a kind as Markdown."""
     kind = KINDS[name]
     (version,) = crds.build_definition(kind)["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]["properties"]

@@ -1,8 +1,8 @@
 """
 Builds the panels of a Grafana dashboard from short descriptions.
 
-A dashboard is a list of rows of panels, from which positions and ids are computed. Every query uses
-the data source that the viewer selects.
+A dashboard is a list of rows, and a row is a list of panels. `place_panels` computes the positions
+and ids of the panels. Every query uses the data source that the viewer selects.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -161,7 +161,7 @@ def color(*steps: tuple[float | None, str]) -> Json:
 
 
 def place_panels(rows: Mapping[str, Iterable[Panel]]) -> list[Json]:
-    """Place the panels of each row from left to right, and begin a new line when one is full."""
+    """Place the panels of each row from left to right. Begin a new line when a line is full."""
     found: list[Json] = []
     top = 0
     for title, panels in rows.items():

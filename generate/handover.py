@@ -1,4 +1,4 @@
-"""Generates the table in README.md about benefits and costs from a benchmark's results."""
+"""Generates the table of benefits and costs in README.md from the results of a benchmark."""
 
 import re
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def make_table(results: str) -> str:
 
 
 def _find_still(results: str, event: str, sides: Mapping[str, int]) -> dict[str, float]:
-    """Read the longest standstill of each side in an event, in its worst round."""
+    """Read the longest standstill of each side in an event, in the worst round of that side."""
     heading = re.search(rf"^{event}\n", results, re.MULTILINE)
     after = results[heading.end() :] if heading else ""
     found = [_ROW.match(line) for line in after.splitlines()[: len(sides)]]
@@ -57,7 +57,7 @@ def _find_still(results: str, event: str, sides: Mapping[str, int]) -> dict[str,
 
 
 def _find_twice(results: str) -> dict[str, int]:
-    """Read how many messages each side read twice, in its worst round."""
+    """Read how many messages each side read twice, in the worst round of that side."""
     twice: dict[str, int] = {}
     for each in _ROUND.finditer(results):
         count = int(each["twice"].replace(",", ""))

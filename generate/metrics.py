@@ -27,7 +27,7 @@ TABLE = "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 
 
 def make_page() -> str:
-    """Write the page."""
+    """Return the page as Markdown."""
     registry = CollectorRegistry()
     registry.register(metrics.ObjectMetrics(list, list))
     idle: Any = SimpleNamespace(

@@ -65,7 +65,7 @@ by a projected volume. With `evenkeel run`, the content of the file that it name
 
 
 def make_document() -> str:
-    """Write the document as YAML."""
+    """Return the document as YAML."""
     return HEAD + yaml.dump(build_document(), Dumper=_Plain, sort_keys=False, width=100)
 
 
@@ -165,7 +165,7 @@ def _build_refusals(method: str) -> Document:
 
 
 def _build_refusal(found: list[refusals.Refused]) -> Document:
-    """Build an answer whose status may have several reasons."""
+    """Build the answer with one status, which can have several reasons."""
     schema = {
         "$ref": REF.format(name=MemberRefusal.__name__),
         "properties": {"reason": {"enum": [each.reason for each in found]}},
@@ -191,7 +191,7 @@ def _build_schemas() -> Document:
 
 
 class _Plain(yaml.SafeDumper):
-    """Writes repeated values in full, without YAML aliases, and keeps the lines of texts."""
+    """Writes repeated values in full, without YAML aliases. Keeps the line breaks of strings."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Generates the page about the commands of `evenkeel` and their options from the parser."""
+"""Generates the page about `evenkeel`'s commands and their options from the parser."""
 
 import argparse
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ NAME = "evenkeel"
 
 
 def make_page() -> str:
-    """Write the page."""
+    """Return the page as Markdown."""
     return HEAD + "\n".join(_command(name) for name in grammar.COMMANDS)
 
 

@@ -11,7 +11,7 @@ FOLDER = Path("docs", "pictures")
 
 
 def draw_way() -> str:
-    """Draw how objects lead to an assignment, and to rows that a job writes."""
+    """Draw how the operator makes an assignment from objects, and how a job follows it."""
     it = Drawing(860, 400)
     it.box(20, 30, 170, 60, "object", "Topic", "which queues exist")
     it.box(20, 120, 170, 60, "object", "ConsumerGroup", "spec: who reads, and how")
@@ -128,7 +128,7 @@ def batch() -> str:
 
 
 def joining() -> str:
-    """Draw how a consumer joins three others, with the first group of docs/strategies.md."""
+    """Draw which queues move when a consumer joins the first group of docs/strategies.md."""
     before = strategies.make_group(3, 1, 16)
     after = strategies.join_one(before)
     names = [member.id for member in after.members]

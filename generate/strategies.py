@@ -66,7 +66,7 @@ def make_group(consumers: int, topics: int, queues: int) -> Scene:
 
 
 def make_zoned_group(consumers: Sequence[int], queues: int) -> Scene:
-    """Make a group with these numbers of consumers in its zones, and equal numbers of queues."""
+    """Make a group with these numbers of consumers in its zones. Each zone has `queues` queues."""
     return Scene(
         tuple(QueueRange("orders", f"broker-{zone}", 0, queues, zone) for zone in ZONES),
         tuple(
@@ -90,7 +90,7 @@ def remove_one(scene: Scene) -> Scene:
 
 
 def replace_one(scene: Scene) -> Scene:
-    """Replace a consumer by one whose name sorts last."""
+    """Replace a consumer by a consumer whose name sorts last."""
     left = remove_one(scene)
     gone = scene.members[len(scene.members) // 2]
     return replace(left, members=(*left.members, replace(gone, id=f"{scene.members[-1].id}-new")))
@@ -132,7 +132,7 @@ def describe_loads(scene: Scene, made: Plan) -> str:
 
 
 def describe_zones(scene: Scene, made: Plan) -> str:
-    """Describe the moves and the loads after an event, and how many queues are in their zone."""
+    """Describe moves and loads after an event, and the share of queues read in their zone."""
     return f"{made.moved} ({format_loads(made)}; {_count_at_home(scene, made)})"
 
 

@@ -1,8 +1,8 @@
 """
 Generates the chart's JSON schema and the table in its README.md from the comments in values.yaml.
 
-The comment above a value describes it, and ends with its type in brackets, except for booleans. A
-mapping without a type is a section, whose values have their own comments.
+The comment above a value describes the value, and ends with its type in brackets. Booleans need no
+type. A mapping without a type is a section, and each value in the section has a comment.
 """
 
 import json

@@ -1,8 +1,8 @@
 """
 Answer the requests of `python -m lb_core`.
 
-Requests for STICKY are answered by `plan`. RocketMQ's strategies get the lists of a request in the
-given order. Requests for message-granular mode are answered by its share rule (`pop`).
+`plan` answers requests for STICKY. RocketMQ's strategies get the lists of a request in the given
+order. The share rule in `pop` answers requests for message-granular mode.
 """
 
 import json
@@ -18,16 +18,16 @@ Clock = Callable[[], float]
 Answer = dict[str, object]
 
 LARGEST_ANSWER = 2_000_000
-"""Maximum number of entries. An answer grows large if every consumer gets every queue."""
+"""Maximum number of entries in an answer. An answer is large if every consumer gets every queue."""
 
 
 def answer(line: bytes, clock: Clock) -> str:
-    """Answer one line. Whatever the line is, the answer is one line of ASCII."""
+    """Answer one line of input with one line of ASCII, even if the input is invalid."""
     try:
         found = _answer(request.parse(line), clock)
     except errors.AllocationError as error:
         found = {"error": {"kind": error.kind, "message": str(error)}}
-    except Exception as error:  # noqa: BLE001 - the program reading our answers waits for a line
+    except Exception as error:  # noqa: BLE001 - the caller waits for an answer
         found = {"error": {"kind": "Internal", "message": f"a bug in lb_core: {error!r:.500}"}}
     return json.dumps(found)
 
@@ -47,7 +47,7 @@ def _answer(fields: Fields, clock: Clock) -> Answer:
 
 
 def _plan(strategy: str, fields: Fields, began: float, clock: Clock) -> Answer:
-    """Answer a request with a plan. Request and answer name queues by their indices."""
+    """Answer a request with a plan. The answer names queues by their indices in the request."""
     config = request.read_config(fields)
     draining = set(request.read_texts(config, "draining"))
     consumers = request.read_consumers(fields)
@@ -128,8 +128,8 @@ def _pick_working(
     """
     Return the ids of all consumers, the ids of those that may get queues, and the settings.
 
-    Only the pinned consumers may get queues, or all if none is pinned. The settings include the
-    zones of the consumers.
+    If the setting `pinned` lists consumers, only these may get queues; otherwise all may. The
+    settings include the zones of the consumers.
     """
     config = dict(request.read_config(fields))
     config["consumerZones"] = {raw.id: raw.zone for raw in consumers or () if raw.zone is not None}
@@ -140,7 +140,11 @@ def _pick_working(
 
 
 def _refuse_large(dealt: Mapping[str, list[Queue]]) -> None:
-    """Refuse large answers. Consumers may share a list, so short lists can make a large answer."""
+    """
+    Refuse an answer with too many entries.
+
+    If several consumers share one list object, the answer repeats the list for each of them.
+    """
     entries = sum(map(len, dealt.values()))
     if entries > LARGEST_ANSWER:
         raise errors.BadRequestError(
@@ -170,9 +174,9 @@ def _find_places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[
     """
     Map queues to their indices in the request.
 
-    Strategies return the `Queue` objects that they were given, so repeated queues can be told
-    apart. Only CONFIG makes new objects, and its settings may name queues that are not in the
-    request.
+    Strategies return the same `Queue` objects that they were given, so two equal queues can be
+    told apart. Only CONFIG makes new objects. The settings of CONFIG can name queues that are not
+    in the request.
     """
     by_object = {id(queue): place for place, queue in enumerate(queues)}
     by_name: dict[Queue, int] = {}
@@ -195,7 +199,7 @@ def _find_places(dealt: Mapping[str, list[Queue]], queues: list[Queue]) -> dict[
 def _judge(
     assignment: Mapping[str, list[int]], previous: Mapping[str, list[int]], count: int
 ) -> Answer:
-    """Find the queues without an owner, and the queues that have lost their owner."""
+    """List the queues without an owner, and the queues that no previous owner has kept."""
     owners: list[set[str]] = [set() for _ in range(count)]
     for consumer, places in assignment.items():
         for place in places:

@@ -9,7 +9,7 @@ from lb_core.inventory import Inventory, Runs
 from lb_core.model import Queue, QueueRange, shorten, sort_texts
 
 MOST_QUEUES = 100_000
-"""Maximum number of queues in a document, because a short range of ids may stand for billions."""
+"""Maximum number of queues in a document: even a short range of ids can mean billions of queues."""
 
 
 class WrittenIds(Protocol):
@@ -33,8 +33,8 @@ class Assignment(Mapping[str, tuple[QueueRange, ...]]):
     """
     A mapping from each consumer of the group to its queues, as ranges.
 
-    `holdings` contains the same queues, as runs of queue numbers. `loads` contains the number of
-    queues of each consumer. Do not change either of them.
+    `holdings` contains the same queues as runs of queue numbers. `loads` contains the number of
+    queues of each consumer. Do not change `holdings` or `loads`.
     """
 
     inventory: Inventory
@@ -90,7 +90,7 @@ def write_ids(queues: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], s
 
 
 def read_ids(entries: Iterable[WrittenIds]) -> Iterator[tuple[str, str, int]]:
-    """Convert ids by topic and broker back to queues, each (topic, broker, id)."""
+    """Convert entries with ids back to single queues. Each queue is (topic, broker, id)."""
     ranges = [each for entry in entries for each in parse_ids(entry.topic, entry.broker, entry.ids)]
     count = sum(map(len, ranges))
     if count > MOST_QUEUES:

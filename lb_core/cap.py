@@ -1,15 +1,15 @@
 """
-Defer moves beyond `maxMoves`, so that a plan is carried out in rounds.
+Defer the moves beyond `maxMoves` to later plans.
 
 Forced moves do not count. Of the other moves, those that empty draining consumers are made first.
-The rest are made queue by queue: each time, the most loaded giver gives a queue to the least loaded
-consumer that takes queues from this giver. A deferred queue stays with its owner until the next
-round, which has a limit of its own.
+The rest are made queue by queue. Each time, the most loaded of the consumers that give queues gives
+one queue. The queue goes to the least loaded of the consumers that take queues from this giver. A
+deferred queue stays with its owner until the next plan, which has a limit of its own.
 
-Why this is correct: only moves that can wait are deferred, so the old owner may still own the
-queue. Any subset of the moves can be made, because each queue then has one owner, the old or the
-new one. Each round with a limit above 0 makes at least one of the remaining moves, so the rounds
-end.
+Why this is correct: only moves that can wait are deferred, so the old owner may keep the queue for
+now. Any subset of the moves can be made: each queue then has one owner, either the old or the new
+one. Each plan with a limit above 0 makes at least one of the remaining moves, so in the end none
+remains.
 """
 
 from collections import deque
@@ -25,12 +25,12 @@ from lb_core.outcome import Outcome
 def hold_back(
     moves: Sequence[Move], limit: float, outcome: Outcome, group: Group
 ) -> tuple[list[Move], list[Move]]:
-    """Split moves into those to make now and those to defer, which are undone in `outcome`."""
+    """Return the moves to make now and the moves to defer. Undo the deferred ones in `outcome`."""
     chosen = [move for move in moves if move.chosen]
     if sum(move.size for move in chosen) <= limit:
         return list(moves), []
-    # All moves are undone first, because picking needs the loads before any move. Then the picked
-    # moves are made again.
+    # Undo all chosen moves first, because `_pick` needs the loads before these moves. Then make the
+    # picked moves again.
     _shift(outcome, chosen, back=True)
     made, deferred = _pick(chosen, int(limit), outcome, group)
     _shift(outcome, made, back=False)
@@ -63,8 +63,9 @@ def _pick(
         source = chosen[first].source
         takers = moves_of[source]
         # A taker's level in the heap may be out of date. Levels of takers grow, so an old entry is
-        # not too high: if the first entry is up to date, no other taker is lower. Only a taker that
-        # also gives queues can fall; then it takes its turn later than it could.
+        # never too high: if the first entry is up to date, no other taker has a lower level. The
+        # level of a taker can fall only if it also gives queues. It may then get a queue later
+        # than it could.
         while (now := (level(chosen[takers[0][1]].target), takers[0][1])) > takers[0]:
             heapreplace(takers, now)
         place = takers[0][1]
@@ -75,8 +76,9 @@ def _pick(
         limit -= 1
         if not numbers[place]:
             heappop(takers)
-        # Only this giver has given a queue, so only its entry is renewed. A giver that also takes
-        # may be a little too low in the heap. That changes only the order of moves.
+        # Only this giver has given a queue, so only its entry is updated. If another giver has got
+        # a queue, its entry shows a level that is a little too low. That changes only the order of
+        # the moves.
         if takers:
             heapreplace(givers, (may_wait, -level(source), first))
         else:
@@ -85,7 +87,7 @@ def _pick(
 
 
 def _cut_down(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list[Move]:
-    """Reduce each move to the queues that are listed for it. A move without queues is left out."""
+    """Reduce each move to the queues that `numbers` lists for it. Omit moves without queues."""
     return [
         move._replace(runs=inventory.merge(range(number, number + 1) for number in listed))
         for move, listed in zip(moves, numbers, strict=True)
@@ -94,7 +96,7 @@ def _cut_down(moves: Sequence[Move], numbers: Sequence[Collection[int]]) -> list
 
 
 def _shift(outcome: Outcome, moves: Sequence[Move], *, back: bool) -> None:
-    """Make moves or undo them: first remove queues from all consumers, then add them to others."""
+    """Make moves, or undo them. Remove all queues from their owners before adding any to others."""
     lost: dict[str, list[range]] = {}
     got: dict[str, list[range]] = {}
     for move in moves:

@@ -5,8 +5,8 @@ The check compares two sums. Each run of queue numbers adds +1 at its start and 
 the sum up to a number tells how many runs contain this number. The first sum is over the queues
 that consumers got and the queues left without an owner. The second sum is over the queues that
 consumers lost and the queues that were free. If both sums are the same at every number, no queue is
-owned twice, lost or invented. Only changed holdings are summed, so a plan with few moves is checked
-fast.
+owned twice, lost or invented. Consumers whose queues have not changed are left out of the sums, so
+the check of a plan with few moves is fast.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ def refuse_bad(queues: Inventory, before: Holdings, outcome: Outcome, free: Runs
     Raise an error unless the outcome contains each queue of `before` and of `free` exactly once.
 
     `before` must be valid; it was checked when it was made. To check that no queue is missing, the
-    function counts owned and unowned queues: together they must be as many as all queues.
+    function counts the owned and the unowned queues: their sum must be the number of all queues.
     """
     after, unowned = outcome.holdings, outcome.unowned
     plus: list[range] = [*unowned]
@@ -98,7 +98,11 @@ def _count_agreeing(runs: Runs, others: Runs) -> int:
 
 
 def _find_edges(runs: list[range]) -> tuple[set[int], set[int]] | None:
-    """Find where the sum over the runs rises and falls; None if two runs start or stop together."""
+    """
+    Return the numbers at which the sum over the runs rises, and those at which it falls.
+
+    Return None if two runs have the same start, or the same stop.
+    """
     starts, stops = set(map(start_of, runs)), set(map(stop_of, runs))
     if len(starts) < len(runs) or len(stops) < len(runs):
         return None

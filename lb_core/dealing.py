@@ -78,11 +78,11 @@ def take(held: Runs, count: int, topics: Topics, pooled: Counter[int]) -> tuple[
 
 
 def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int, int]:
-    """Return how many queues to take from each topic, so that the largest one left is minimal."""
-    # Proof: every topic above a limit, the water line, is cut down to it. Of all lines that take at
-    # least `count` queues, the highest is used, so the largest topic left cannot be smaller. If
-    # this line takes too many queues, the topics with the most queues in the pool get one queue
-    # back each. So no topic is more than one queue above the line.
+    """Return how many queues to take from each topic. The largest topic that remains is minimal."""
+    # Proof: every topic above a limit, the water line, is cut down to this line. Of all lines that
+    # take at least `count` queues, the highest is used, so the largest topic that remains cannot be
+    # smaller. If this line takes too many queues, the topics with the most queues in the pool get
+    # one queue back each. So no topic is more than one queue above the line.
     if count == 1:
         return {max(sizes, key=lambda topic: (sizes[topic], -pooled[topic], -topic)): 1}
     height, rest = _find_waterline(list(sizes.values()), count)
@@ -94,7 +94,7 @@ def _shave(sizes: dict[int, int], count: int, pooled: Counter[int]) -> dict[int,
 
 
 def _find_waterline(sizes: list[int], count: int) -> tuple[int, int]:
-    """Find the height to which sizes are cut, and by how much the cut exceeds `count`."""
+    """Find the height to which sizes are cut, and how many queues above `count` this cut takes."""
     ordered = sorted(sizes, reverse=True)
     total = 0
     for number, (size, lower) in enumerate(pairwise([*ordered, 0]), start=1):
@@ -175,10 +175,10 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
     The queues that remain after an even share of a line go to consecutive receivers, one queue
     each. The next line continues with the next receiver, in a circle.
     """
-    # Proof: the rests of all lines are dealt one by one around the circle, starting at the first
-    # receiver. So no receiver is ever two queues ahead of another. In the end, the first receivers
-    # have one queue more than the others. The number of these receivers is the rest of the whole
-    # pool, as in `needs`.
+    # Proof: the remainders of all lines are dealt one by one around the circle, starting at the
+    # first receiver. So no receiver is ever two queues ahead of another. In the end, the first
+    # receivers have one queue more than the others. The number of these receivers is the remainder
+    # of the whole pool, as in `needs`.
     receivers, first = len(needs), 0
     for count in counts:
         each, over = divmod(count, receivers)
@@ -190,9 +190,9 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
 def _spread_by_need(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list[int]]:
     """Yield for each line how many queues each receiver gets: proportional to needs, rounded."""
     # Proof: the positions of the cuts are rounded, not the sizes, so the sizes of a line add up to
-    # its count. A size is at most its exact share rounded up. The share is at most the need, a
-    # whole number, so no receiver gets more than it needs. The last line has exactly the queues
-    # that are still needed.
+    # the line's count. A size is at most the receiver's exact share, rounded up. This share is at
+    # most the need, a whole number, so no receiver gets more than it needs. The last line has
+    # exactly the queues that are still needed.
     left = list(needs)
     total = sum(left)
     for count in counts:
@@ -207,9 +207,9 @@ def _cut_blocks(
     sizes: Sequence[int], runs: Sequence[range], crossing: dict[int, list[range]]
 ) -> list[range]:
     """
-    Cut runs, end to end, into one block for each receiver.
+    Cut the runs, laid end to end, into one block for each receiver.
 
-    A block that spans several runs is put into `crossing`, and its place in the result is empty.
+    A block that spans several runs is put into `crossing`. In the result, this block is empty.
     """
     if len(runs) == 1:
         cuts = list(accumulate(sizes, initial=runs[0].start))

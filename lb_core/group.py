@@ -15,7 +15,7 @@ id_of = attrgetter("id")
 @dataclass(frozen=True, slots=True)
 class Group:
     """
-    The members of a group, divided by whether they may get queues, only keep them, or neither.
+    The members of a group, divided by what they may do: get queues, only keep queues, or neither.
 
     `eligible` is in canonical order. `waiting` members are lost, but their grace is not over.
     `draining` members keep queues only until these can be moved.
@@ -32,7 +32,7 @@ class Group:
 
 
 def sort_out(members: Iterable[Member], policy: Policy) -> Group:
-    """Divide the members by the rules of eligibility. A repeated id is refused."""
+    """Divide the members by what they may do under a policy. Refuse a repeated id."""
     members = list(members)
     strangers = set(map(type, members)) - {Member}
     if strangers:

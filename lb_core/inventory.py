@@ -3,9 +3,10 @@ Number every queue of a group, so that plans are computed on runs of numbers.
 
 A *source* is one topic on one broker (in one zone). Sources are sorted in RocketMQ's order. The
 numbers of source i start at `i * SPAN`, and a queue's number is this start plus the queue's id. So
-numbers sort as queues do (on one broker, zone by zone), and consecutive numbers are consecutive
-ids. New queues of a topic do not change the number of any other queue. Runs are plain
-`range` objects: they are small and fast, and the garbage collector ignores them.
+numbers have the same order as queues (if a broker is in several zones, zone by zone), and
+consecutive numbers mean consecutive ids. New queues of a topic do not change the number of any
+other queue. Runs are plain `range` objects: they are small and fast, and the garbage collector
+ignores them.
 """
 
 from bisect import bisect_right
@@ -24,8 +25,9 @@ The distance between the starts of two neighbouring sources.
 
 It is larger than the largest id, so runs of two sources never touch.
 
-It is not a round number: with 2^32, the same id of every topic would have the same low bits. Sets
-and dictionaries of numbers would then have many collisions (measured: four times slower).
+It is not a round number. With 2^32, the numbers of queue 0 of all topics would have the same low
+bits, and so would those of queue 1, and so on. Sets and dictionaries of numbers would then have
+many collisions (measured: four times slower).
 """
 
 Runs = tuple[range, ...]
@@ -56,7 +58,11 @@ class Inventory:
 
     @cached_property
     def splits_brokers(self) -> bool:
-        """Whether a broker is in two zones, so that a queue may move to another source."""
+        """
+        Whether the queues of one topic on one broker are in several zones.
+
+        If so, a queue can change its source.
+        """
         return len({(source.topic, source.broker) for source in self.sources}) < len(self.sources)
 
     @cached_property
@@ -100,7 +106,7 @@ class Inventory:
                 yield Queue(source.topic, source.broker, number % SPAN, source.zone)
 
     def find(self, queue: Queue) -> int | None:
-        """Return the number of a queue, or None if it does not exist."""
+        """Return the number of a queue, or None if the queue does not exist."""
         runs = self.clip(queue.topic, queue.broker, queue.id, queue.id + 1)
         return runs[0].start if runs else None
 
@@ -115,7 +121,7 @@ class Inventory:
 
 
 def build(ranges: Iterable[QueueRange]) -> Inventory:
-    """Number the queues of these ranges. A queue that is listed twice is refused."""
+    """Number the queues of these ranges. Refuse a queue that is listed twice."""
     by_source: dict[tuple[str, str, str | None], list[QueueRange]] = {}
     for queues in ranges:
         if not isinstance(queues, QueueRange):
@@ -151,7 +157,7 @@ def join(runs: Runs, more: Runs) -> Runs:
     """
     Join sorted, disjoint runs that have no queue in common.
 
-    Usually `more` is one run. Adding it costs one search, not a pass over all runs.
+    Usually `more` is one run. Adding one run costs a search, not a pass over all runs.
     """
     if len(more) > 1:
         return merge(chain(runs, more))

@@ -16,7 +16,7 @@ from lb_core.outcome import Claimants, Outcome
 from lb_core.policy import Policy, Zones
 
 MOST_CELLS = 2_000_000
-"""Maximum number of zones times consumers, to limit the memory. Real clusters have a few zones."""
+"""Maximum product of zones and consumers, to limit the memory. Real clusters have a few zones."""
 
 Disputed = list[tuple[Runs, Claimants]]
 Claim = tuple[int, Runs, frozenset[str]]
@@ -32,7 +32,7 @@ def find_home_zones(queues: Inventory, group: Group, policy: Policy) -> list[str
 
 
 class Sorter:
-    """Divides queues into kinds: one for each home zone, and one for queues of no home zone."""
+    """Divides queues into kinds: one for each home zone, and one for queues outside all of them."""
 
     def __init__(self, queues: Inventory, zones: list[str]) -> None:
         """Find the kind of each source once."""
@@ -61,7 +61,11 @@ def allocate(
     free: Runs,
     disputed: Disputed,
 ) -> None:
-    """Find the best counts by kind. Deal `free` and `disputed` queues and move others to match."""
+    """
+    Find how many queues of each kind each consumer should have, and hand over queues accordingly.
+
+    The `free` and `disputed` queues are dealt, and other queues move if necessary.
+    """
     sorter = Sorter(queues, find_home_zones(queues, group, policy))
     if len(sorter.zones) * len(group.eligible) > MOST_CELLS:
         raise errors.BadRequestError(

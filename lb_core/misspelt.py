@@ -1,8 +1,8 @@
 """
 Refuse fields of a request whose names are similar to known ones.
 
-Most fields have a default, so a misspelt field would silently change the plan. Fields whose
-names resemble no known name are the caller's own notes, and are ignored.
+Most fields have a default, so a misspelt field would silently change the plan. A field whose name
+resembles no known name counts as the caller's own note, and is ignored.
 """
 
 import difflib
@@ -30,7 +30,7 @@ MOST_NAMES = 100
 
 
 def check_request(fields: Mapping[str, object]) -> None:
-    """Refuse a request whose own fields or settings are misspelt."""
+    """Refuse a request with a misspelt field or a misspelt setting."""
     config = fields.get("config")
     settings = config if isinstance(config, Mapping) else {}
     asked = [fields.get("strategy"), fields.get(INNER), settings.get(INNER)]
@@ -55,7 +55,7 @@ def _check(
     meant: Mapping[str, str],
     where: str = "",
 ) -> None:
-    """Refuse unknown fields that resemble known ones. `meant` maps a known path to its name."""
+    """Refuse unknown fields that resemble known ones. `meant` maps the path of each to its name."""
     unknown = sorted(name for name in fields.keys() - known if len(name) <= LONGEST_NAME)
     for name in unknown[:MOST_NAMES]:
         if (nearest := _find_nearest(name, tuple(sorted(meant.items())))) is not None:

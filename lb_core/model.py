@@ -72,7 +72,7 @@ class QueueRange:
 @dataclass(frozen=True, slots=True)
 class Member:
     """
-    A consumer as it is seen now.
+    The current state of a consumer.
 
     `lost_for_seconds` is None while the consumer is present. A draining member must lose its
     queues. A capacity is relative to the capacities of the other members; a member with capacity 0

@@ -14,7 +14,7 @@ from lb_core.reasons import Reason
 from lb_core.strategies import Strategy
 
 Change = tuple[str | None, str | None, str, bool]
-"""A move without its queues: old owner, new owner, reason, and whether it was chosen."""
+"""A move without its queues: old owner, new owner, reason, and `Move.chosen`."""
 
 
 class Move(NamedTuple):
@@ -51,7 +51,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Finds out why queues move. `before` holds the consumers of the previous plan."""
+    """Finds out why queues move. `before` contains the ids of the previous plan's consumers."""
 
     inventory: Inventory
     group: Group
@@ -74,7 +74,7 @@ class Judge:
         return [Move(self.inventory, tuple(runs), *change) for change, runs in gathered.items()]
 
     def _list_changes(self, outcome: Outcome) -> Iterator[tuple[range, str | None, str | None]]:
-        """Yield each change of owner. A queue that one of its claimants got has not moved."""
+        """Yield each change of owner. A disputed queue has not moved if a claimant got it."""
         received: list[tuple[str | None, Runs]] = [*outcome.received, (None, outcome.unowned)]
         for run, giver, target in _pair_up(outcome.given, received):
             if not isinstance(giver, tuple):
@@ -85,7 +85,7 @@ class Judge:
                 yield run, next(known, giver[0]), target
 
     def _explain_move(self, run: range, source: str | None, target: str | None) -> tuple[str, bool]:
-        """Find the reason of one move, and whether it could have waited."""
+        """Find the reason of one move, and whether the move could have waited."""
         if source is None:
             return Reason.NEW_QUEUE.value, False
         if target is None:
@@ -115,7 +115,7 @@ class Judge:
 def _pair_up(
     given: Iterable[tuple[str | Claimants, Runs]], received: Iterable[tuple[str | None, Runs]]
 ) -> Iterator[tuple[range, str | Claimants | None, str | None]]:
-    """Match received queues with their old owners. Each queue occurs at most once on both sides."""
+    """Match received queues with their old owners. A queue occurs at most once in each argument."""
     givers = sorted((run.start, run.stop, giver) for giver, runs in given for run in runs)
     place = 0
     takers = [(run.start, run.stop, taker) for taker, runs in received for run in runs]

@@ -14,11 +14,11 @@ COUNT = Scale()
 @dataclass(slots=True)
 class Outcome:
     """
-    The new holdings, and the changes that led to them.
+    The queues of each consumer, and the changes that led to this result.
 
-    `given` lists the queues that each consumer lost, `received` those that each consumer got.
-    Queues that are received but not given had no owner. If several consumers claimed a queue, all
-    of them give it.
+    `given` lists the queues that each consumer lost, `received` those that each consumer got. A
+    queue in `received` that is not in `given` had no owner. If several consumers claimed a queue,
+    one entry of `given` names all of them.
     """
 
     holdings: Holdings
@@ -32,7 +32,7 @@ class Outcome:
     """The weights of the queues."""
 
     def give_up(self, name: str) -> None:
-        """Take everything from a consumer that may not keep it."""
+        """Take all queues from a consumer that may not keep any."""
         self.given.append((name, self.holdings.pop(name)))
         del self.loads[name]
 
@@ -43,17 +43,17 @@ class Outcome:
         self.loads[name] -= inventory.count(given)
 
     def receive(self, name: str, runs: Runs) -> None:
-        """Hand queues to a consumer."""
+        """Add queues to a consumer, and record this in `received`."""
         self.received.append((name, runs))
         self.add(name, runs)
 
     def add(self, name: str, runs: Runs) -> None:
-        """Let a consumer hold more queues than before."""
+        """Add queues to a consumer, but record no change."""
         held = self.holdings.get(name)
         self.holdings[name] = inventory.join(held, runs) if held else runs
         self.loads[name] = self.loads.get(name, 0) + inventory.count(runs)
 
     def remove(self, name: str, runs: Runs) -> None:
-        """Let a consumer hold fewer queues than before."""
+        """Remove queues from a consumer, but record no change."""
         self.holdings[name] = inventory.subtract(self.holdings[name], runs)
         self.loads[name] -= inventory.count(runs)

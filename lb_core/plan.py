@@ -59,9 +59,7 @@ class Plan:
     best_imbalance: float
     """The lowest possible imbalance: exact without weights, a lower bound with weights."""
     look_again_seconds: float | None
-    """
-    After how many seconds to plan again, even if nothing has changed. None: only after a change.
-    """
+    """Plan again after this many seconds, even without a change. None: only after a change."""
 
     @cached_property
     def moved(self) -> int:

@@ -36,7 +36,7 @@ class Policy:
     """Only these consumers may own queues. Empty: all."""
     zones: Zones = Zones.PREFER
     weights: Mapping[Queue, float] | None = None
-    """The load of each queue; a queue that is not listed has 1. None: every queue counts as 1."""
+    """The load of each queue; 1 for a queue that is not listed. None: every load is 1."""
     min_gain: float = 0.1
     """With weights, owners change only if the highest load falls by at least this share."""
     max_moves: int | str | None = None

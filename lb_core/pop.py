@@ -4,9 +4,9 @@ The share rule of message-granular consumption, where a queue may have several c
 In this mode (POP), RocketMQ's broker assigns the queues to the consumers. `share` is the number of
 neighbours whose queues a consumer also reads. No consumer is ever idle, because each consumer gets
 
-- all queues, each as id -1 ("any queue of this broker"), if `share` is 0 or less, or at least the
-  number of the other consumers;
-- otherwise exactly one queue, if there are fewer queues than consumers;
+- if `share` is 0 or less, or at least the number of the other consumers: all queues, each as id -1
+  ("any queue of this broker");
+- otherwise, if there are fewer queues than consumers: exactly one queue;
 - otherwise its own queues and those of the next `share` consumers.
 """
 
@@ -35,7 +35,7 @@ def allocate(
     config: common.Config | None = None,
 ) -> common.Assignment:
     """
-    Return what the broker answers to each consumer, before it drops repeated entries.
+    Return the broker's answer to each consumer, before the broker drops repeated entries.
 
     `inner` names the strategy that assigns each consumer its own queues. Two consumers may get the
     same list object: do not change it.
@@ -63,7 +63,7 @@ def _share_all(queues: Sequence[Queue]) -> list[Queue]:
 
 
 def _deal_one_each(queues: Sequence[Queue], consumers: Sequence[str]) -> common.Assignment:
-    """Give queue i mod q to consumer i, so that every queue is read, some by several consumers."""
+    """Give consumer i the queue i mod q, of q queues. Several consumers may read the same queue."""
     if any(_is_blank(consumer) for consumer in consumers):
         raise errors.IllegalArgumentException("currentCID is empty")
     if not queues:

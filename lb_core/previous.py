@@ -31,7 +31,7 @@ class Previous:
 
 
 def carry_over(old: Assignment, unowned: Runs, new: Inventory) -> Previous:
-    """Convert a plan's holdings to a new inventory. If no queue changed, only copy the holdings."""
+    """Convert a plan's owners to a new inventory. If no queue has disappeared, only copy them."""
     holdings, loads, known = old.holdings, old.loads, old.inventory
     if known.sources != new.sources or (known.runs != new.runs and new.splits_brokers):
         ranges = {consumer: known.list_ranges(runs) for consumer, runs in holdings.items()}
@@ -87,7 +87,7 @@ def _join(runs: list[range]) -> Runs:
 
 
 def _sweep(holdings: Holdings) -> Iterable[tuple[range, tuple[str, ...]]]:
-    """Cut all holdings into runs, and yield each run with the consumers that hold all of it."""
+    """Cut the queues of all consumers into runs. Yield each run with all consumers that hold it."""
     edges: dict[int, list[str]] = {}
     for consumer, runs in holdings.items():
         for run in runs:

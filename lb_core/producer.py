@@ -1,9 +1,9 @@
 """
 Choose where a producer sends its next message, as RocketMQ's producer does.
 
-The functions are pure. They take a publish view and a `ProducerState`, and return a `QueueChoice`
-(a queue and the next state). The caller passes the time, in milliseconds of any clock that never
-goes back. There are two ways to choose:
+The functions are pure. They take a publish view (the queues that a producer may send to) and a
+`ProducerState`, and return a `QueueChoice` (a queue and the next state). The caller passes the
+time, in milliseconds of any clock that never goes back. There are two ways to choose:
 
 - `choose` takes queues in turn and avoids the broker that failed last. If the caller passes the
   time, `choose` also avoids brokers that were slow or failed earlier. For this, the caller records
@@ -46,7 +46,7 @@ PAUSES = (
     (100, 0),
     (50, 0),
 )
-"""Pairs in milliseconds: a latency, and how long a broker at or above it is avoided."""
+"""Pairs in milliseconds: a latency, and how long a broker with at least this latency is avoided."""
 FAILED_COUNTS_AS_MS = 10_000
 
 
@@ -62,7 +62,7 @@ class SendOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The broker's health. The broker is available from `available_at_ms` on (caller's clock)."""
+    """The health of a broker. It is available from `available_at_ms` on, by the caller's clock."""
 
     latency_ms: float
     available_at_ms: float | None = None
@@ -106,7 +106,7 @@ def choose(
     Choose the topic's next queue.
 
     On a retry `failed_broker` is the broker that failed last. With `now_ms`, back-off by latency
-    is on. A queue is always found, even if all brokers are bad, unless the view is empty.
+    is on. Unless the view is empty, a queue is always found, even if no broker meets a condition.
     """
     index = state.indexes.get(topic, 0) % _count_queues(topic, view)
     place = None
@@ -124,7 +124,7 @@ def choose_by_key(topic: str, view: Sequence[QueueRange], key: str) -> Queue:
     Choose the queue of a key, as RocketMQ's `SelectMessageQueueByHash` does.
 
     The queue's index in the view is `abs(hash_as_java(key) % size)` with Java's remainder. So this
-    client and RocketMQ's Java client send a key to the same queue while they see the same view. If
+    client and RocketMQ's Java client choose the same queue for a key if they have the same view. If
     a broker is added or removed, the size changes, and most keys get another queue. If a Java
     program passes the key as a number, Java hashes the number, not its text, and gets another hash.
     """
@@ -170,14 +170,14 @@ def note(
 
 
 def choose_pause(latency_ms: float) -> int:
-    """Look up for how long a broker with this latency is avoided."""
+    """Find how long a broker with this latency is avoided."""
     return next((pause for least, pause in PAUSES if latency_ms >= least), 0)
 
 
 def _make_filters(
     state: ProducerState, failed_broker: str | None, now_ms: float | None
 ) -> list[Callable[[str], bool]]:
-    """Make the conditions on a broker, the strictest first."""
+    """Make the conditions that a broker must meet, the strictest first."""
     if now_ms is None:
         return [lambda broker: broker != failed_broker]
     return [
@@ -187,7 +187,11 @@ def _make_filters(
 
 
 def _find(view: Sequence[QueueRange], index: int, is_good: Callable[[str], bool]) -> int | None:
-    """Find the index of the first queue on a good broker, from `index` on, once round the view."""
+    """
+    Return the index of the first queue on a good broker, or None if there is none.
+
+    The search begins at `index` and goes around the view once.
+    """
     start = 0
     before = None
     for queues in view:

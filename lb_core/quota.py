@@ -53,10 +53,10 @@ def level(capacities: Sequence[float], queues: int) -> Quota:
     if not queues:
         return Quota([0] * len(capacities))
     exact = [Fraction(capacity) for capacity in capacities]
-    # Proof: the k-th queue of a glass has the height k / width. The levels are lowest if the
-    # `queues` lowest of all these heights are filled. `height` is the highest filled one: each
-    # glass holds its queues below that height, and the queues exactly at that height are handed out
-    # last.
+    # Proof: the k-th queue of a glass has the height k / width. The levels are lowest if the lowest
+    # of all these heights are filled, as many as there are queues. `height` is the highest filled
+    # one: each glass holds its queues below that height, and the queues exactly at that height are
+    # handed out last.
     height = _find_height(exact, queues)
     base = [-(-height * width // 1) - 1 for width in exact]
     fitting = [place for place, width in enumerate(exact) if (height * width).denominator == 1]
@@ -70,9 +70,9 @@ def level_by_zone(
     Divide `queues`, some of which must stay in their zone.
 
     For each `(consumers, count)` in `bound`, `count` queues must go to these consumers, which form
-    a zone. If a zone's own queues would stand above the common level, they are poured into the
+    a zone. If a zone's own queues would rise above the common level, they are poured into the
     zone's glasses alone. The other consumers share the other queues. This is repeated until no zone
-    stands out.
+    rises above the common level.
     """
     # Proof for equal capacities: a zone above the common level takes no queues of other zones, and
     # its own queues cannot leave. If its queues are poured into its own glasses alone, the level of
@@ -101,8 +101,8 @@ def level_by_zone(
 def _find_height(widths: Sequence[Fraction], queues: int) -> Fraction:
     """Return the height of the last queue: the `queues`-th smallest of all k / width."""
     # Proof: if queues were water, all glasses would be filled to the level `flat`. Up to this level
-    # a glass holds `base` whole queues. The queues that are left are fewer than the glasses, and go
-    # one by one to the lowest free place.
+    # a glass holds `base` whole queues. The queues that are left are fewer than the glasses. One by
+    # one, each goes to the place that is then the lowest free one.
     flat = Fraction(queues) / sum(widths)
     base = [flat * width // 1 for width in widths]
     height = max(
@@ -123,9 +123,9 @@ def _hand_out_rest(
     """
     Give the last queues, which all have the same height, to the widest glasses that they fit.
 
-    A glass without such a queue stays 1 / width below that height. Narrow glasses stay the furthest
-    below. So if the narrow glasses get no such queue, the levels below the highest are as low as
-    possible.
+    A glass that gets none of these queues stays 1 / width below that height. Narrow glasses stay
+    the furthest below. So if the narrow glasses get none, the levels below the highest are as low
+    as possible.
     """
     quota = Quota(base)
     for width in sorted({widths[place] for place in fitting}, reverse=True):

@@ -26,7 +26,7 @@ class RawQueue(NamedTuple):
 
 
 class RawConsumer(NamedTuple):
-    """A consumer of a request."""
+    """A consumer that a request lists."""
 
     id: str
     zone: str | None = None
@@ -64,7 +64,7 @@ def read_config(fields: Fields) -> Fields:
 
 
 def read_caller(fields: Fields) -> str | None:
-    """Read the id of the one consumer to answer for; null stands for RocketMQ's null."""
+    """Read the id of the only consumer in the answer; null means RocketMQ's null."""
     found = fields["caller"]
     if found is not None and not isinstance(found, str):
         raise errors.BadRequestError(f"caller: {quote(found)} is not a consumer's id")
@@ -142,7 +142,7 @@ def read_min_gain(fields: Fields) -> float:
         return float(read_share(found, "config.minGain"))
     if not model.is_amount(found):
         raise errors.BadRequestError(f"config.minGain: {quote(found)} is not a share")
-    return float(found)  # type: ignore[arg-type]  # is_amount saw a number
+    return float(found)  # type: ignore[arg-type]  # is_amount accepts only numbers
 
 
 def read_max_moves(fields: Fields) -> int | str | None:

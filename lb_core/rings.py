@@ -1,24 +1,24 @@
 """
 Decide how many queues of each kind each consumer gets, if there are several kinds.
 
-Queues are of one kind if they have the same zone and the same claimants, because counting cannot
-tell such queues apart. The total number of queues of each consumer (its quota) is given. With the
-best counts, as many queues as possible have an owner in their own zone. Among counts that are
-equally good in this, the best leave the most queues with their old owner. Two steps find the best
-counts:
+Queues are of one kind if they have the same zone and the same claimants: for the counts, such
+queues are interchangeable. The total number of queues of each consumer (its quota) is given. With
+the best counts, as many queues as possible have an owner in their own zone. Among counts that are
+equally good in this respect, the best leave the most queues with their old owner. Two steps find
+the best counts:
 
-1. A greedy start gives consumers queues of their own zone, then queues that they already have, then
+1. A greedy step gives consumers queues of their own zone, then queues that they already have, then
   any queues.
-2. Rings improve the start. In a ring, one consumer gives a queue of kind A and takes one of kind B,
-  the next gives B and takes C, and the last gives C and takes A. To *turn* a ring is to let all its
-  consumers exchange queues this way. Rings are turned as long as one improves the result.
+2. Rings improve these counts. In a ring, one consumer gives a queue of kind A and takes one of kind
+  B, the next gives B and takes C, and the last gives C and takes A. To *turn* a ring is to let all
+  its consumers exchange queues this way. Rings are turned until no ring improves the counts.
 
-Why this is correct: it is minimum-cost flow. Kinds are the nodes, and a consumer that gives one
-kind for another is an edge. A flow has the lowest cost if and only if no ring in it has a negative
-cost (Klein 1967). So when no such ring is left, no better counts exist.
+Why this is correct: the problem is a minimum-cost flow. Kinds are the nodes, and a consumer that
+gives one kind for another is an edge. A flow has the lowest cost if and only if no ring in it has a
+negative cost (Klein 1967). So when no such ring is left, no better counts exist.
 
-Each open choice of a quota (`QuotaChoice`) is one more kind, a *void*. A consumer that takes a void
-owns one queue less.
+Each open choice of a quota (`QuotaChoice`) adds one more kind, a *void*. A consumer that takes a
+void owns one queue less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from lb_core.quota import Quota
 
 ZONE = 1_000
 """
-The number of moves that one more queue in its owner's zone is worth.
+One more queue in its owner's zone is worth this number of moves.
 
 A ring has at most one step for each kind, and a step saves at most one move. So if there are fewer
 kinds than this number, no ring takes a queue out of its owner's zone to save moves.
@@ -63,11 +63,15 @@ Edges = dict[tuple[int, int], list[RingEdge]]
 
 @dataclass(slots=True)
 class Table:
-    """How many queues of each kind each consumer has. The last kinds are voids, one per choice."""
+    """
+    How many queues of each kind each consumer has.
+
+    The last kinds are voids, one for each `QuotaChoice`.
+    """
 
     kinds: list[QueueKind]
     held: list[list[int]]
-    """How many queues of a kind a consumer may keep without a move."""
+    """How many queues of each kind each consumer may keep without a move."""
     has: list[list[int]] = field(default_factory=list)
     voids: list[frozenset[int]] = field(default_factory=list)
 
@@ -76,12 +80,12 @@ class Table:
         """The number of kinds, including voids."""
         return len(self.kinds) + len(self.voids)
 
-    # Costs are convex. Queues that a consumer has taken from others are the cheapest to give, and
-    # its own old queues are the cheapest to take. So a step within one price level costs exactly
-    # what its edge states, and more expensive steps come after all cheaper ones.
+    # Costs are convex. A consumer gives the queues that it has taken from others at the lowest
+    # cost, and takes its own old queues at the lowest cost. So a step within one price level costs
+    # exactly what its edge states, and more expensive steps come after all cheaper ones.
 
     def price_giving(self, consumer: int, kind: int) -> tuple[int, int]:
-        """Return the cost of giving away such a queue, and how many queues have this cost."""
+        """Return the cost of giving a queue of this kind, and how many queues have this cost."""
         has = self.has[consumer][kind]
         if kind >= len(self.kinds):
             return 0, has
@@ -119,7 +123,7 @@ def settle(kinds: list[QueueKind], held: list[list[int]], quota: Quota) -> list[
 
 
 def _start(table: Table, quota: Quota) -> None:
-    """Fill the table greedily. After a bad start more rings are needed; the result is the same."""
+    """Fill the table greedily. Bad counts here need more rings later; the result is the same."""
     kinds, held = table.kinds, table.held
     left = [kind.count for kind in kinds]
     room = list(quota.base)
@@ -163,9 +167,10 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
     """
     Pick `count` consumers that get one queue more.
 
-    First, pick in each zone as many consumers as its own queues need beyond its consumers' bases.
-    If queues must stay in their zone, a legal table needs that many. Then pick the consumers that
-    hold the most queues beyond their base.
+    First, find the zones that have more queues than the bases of their consumers add up to. In each
+    of them, pick one consumer for each queue above this sum. If queues must stay in their zone, a
+    legal table needs these picks. Then pick the consumers that hold the most queues beyond their
+    base.
     """
     chosen: list[int] = []
     by_holding = sorted(consumers, key=lambda place: quota.base[place] - sum(table.held[place]))
@@ -184,16 +189,16 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
 
 def _list_cheapest_edges(table: Table) -> Edges:
     """
-    List for each pair of kinds all the cheapest ways to give one and take the other.
+    List for each pair of kinds all the cheapest steps that give one kind and take the other.
 
     Nearly every consumer can take nearly every kind at no cost. These steps are not listed one by
-    one. Instead, an edge leads from the given kind to the *hub*, and from there an edge without
-    cost leads to each kind that any consumer may own.
+    one. Instead, an edge leads from the given kind to a node called the *hub*. From the hub, an
+    edge without cost leads to each kind that any consumer may own.
     """
     # The cheapest edges are enough: if a ring through other edges has a negative cost, then the
-    # same ring through the cheapest edges has a negative cost too. A way through the hub assumes
-    # that taking costs 0. The real cost of taking is 0 or less, so a ring that is found is at least
-    # as good as computed.
+    # same ring through the cheapest edges has a negative cost too. A path through the hub assumes
+    # that taking costs 0. The real cost of taking is 0 or less, so the real cost of a ring that is
+    # found is at most the computed cost.
     hub = table.width
     edges: Edges = {}
     for consumer, row in enumerate(table.has):
@@ -217,8 +222,8 @@ def _list_cheapest_edges(table: Table) -> Edges:
 
 
 def _find_ring(edges: Edges, kinds: int) -> list[RingEdge]:
-    """Find a ring of negative cost (by Bellman and Ford). Return no edges if there is none."""
-    # Without such a ring, the cheapest way to a kind passes each kind at most once, so costs are
+    """Find a ring of negative cost (Bellman-Ford algorithm). Return no edges if there is none."""
+    # Without such a ring, the cheapest path to a kind passes each kind at most once, so costs are
     # final after as many rounds as there are kinds. If costs still fall in the last round, then
     # going back as many steps as there are kinds ends inside a ring of negative cost.
     cost = [0] * kinds
@@ -246,9 +251,9 @@ def _turn_rings(table: Table, ring: list[RingEdge], edges: Edges) -> None:
     """
     Turn a ring, then its parallel rings: the same exchanges by consumers that were not used before.
 
-    A consumer may be in a ring twice, because no two steps of a ring give the same kind or take the
-    same kind. If one of the consumer's steps takes a kind and its other step gives that kind away,
-    the two cancel out. The ring then costs no more than computed.
+    It does no harm if a consumer is in a ring twice: no two steps of a ring give the same kind, and
+    no two take the same kind. If one of the consumer's steps takes a kind and its other step gives
+    that kind away, the two cancel out. The ring then costs no more than computed.
     """
     # The price of an edge depends only on what its own consumer has. So turning one ring does not
     # change the prices of other consumers, and parallel rings are still worth turning.

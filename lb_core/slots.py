@@ -104,7 +104,7 @@ class SlotStep:
     waiting: tuple[str, ...]
     """Warm executors without a slot, in the order in which they fill slots that become open."""
     released: tuple[Slot, ...]
-    """Slots that are removed. If such a slot still has an executor, that executor may end."""
+    """Slots that are removed. An executor that such a slot still has can be stopped."""
     events: tuple[str, ...]
     """The changes, one line for each."""
 
@@ -164,17 +164,17 @@ def make_members(
     """
     Make the members for `plan` from the slots, in the order of their numbers.
 
-    `zones` maps executors to zones; an empty slot has no zone. An empty slot counts as lost since
-    it became empty, so it keeps its queues for the policy's grace. `coming` is the number of
-    executors that are starting. They will fill the lowest empty slots, so the grace of these slots
-    does not run out.
+    `zones` maps executors to zones; an empty slot has no zone. An empty slot counts as lost from
+    the time when it became empty, so it keeps its queues for the policy's grace. `coming` is the
+    number of executors that are starting. They will fill the lowest empty slots, so the grace of
+    these slots does not run out.
 
     A slot that was never filled gets its first queues only when an executor fills it. The slots in
     `entitled` (None: all slots) are the exception: during the grace, they count as present even
     before they are filled. So a job's first plan is for all of its slots, and no queue moves while
-    executors start one by one. While no slot is filled, no filled slot could take the queues. So
-    during that time, all slots that are entitled or were filled before count as present, even after
-    the grace.
+    executors start one by one. As long as no slot is filled, no filled slot could take the queues.
+    So during that time, all slots that are in `entitled` or were filled before count as present,
+    even after the grace.
     """
     empty = [slot.number for slot in slots.slots if slot.is_open]
     expected = set(empty[:coming])

@@ -12,9 +12,9 @@ are compared:
 - *repaired*: every consumer keeps the queues that it may own, but consumers above the highest load
   of the fresh split give queues away. These queues and the free ones are dealt.
 
-The kept split is used unless the fresh one lowers the highest load by at least `minGain`. If it
-does, the repaired split is used, or the fresh split if the repaired one has the higher highest
-load.
+The kept split is used unless the highest load of the fresh split is lower by at least `minGain`. In
+that case the repaired split is used, unless its highest load is above that of the fresh split; then
+the fresh split is used.
 """
 
 from bisect import bisect_left
@@ -30,8 +30,8 @@ from lb_core.scale import Scale
 
 MOST_STEPS = 4_000_000
 """
-Maximum of the number of queues times the number of sets of equal consumers. Equal consumers have
-the same capacity and zone. Real groups have few capacities and zones.
+Maximum product of the number of queues and the number of sets of equal consumers. Equal consumers
+have the same capacity and zone. Real groups have few capacities and zones.
 """
 
 
@@ -90,7 +90,7 @@ class Weigher:
         self, split: WeightedSplit, numbers: Iterable[int], had: dict[int, int]
     ) -> WeightedSplit:
         """
-        Give each queue to the consumer whose load is then lowest, the heaviest queue first.
+        Deal the queues, the heaviest first, each to the consumer whose load is then the lowest.
 
         Among equal loads, a consumer in the queue's zone is preferred, then the queue's old owner,
         then the consumer with fewer queues, then the first one.
@@ -130,9 +130,9 @@ class Weigher:
 
     def shed(self, split: WeightedSplit, limit: float) -> list[int]:
         """Take as few queues as possible from all consumers above `limit`, and return them."""
-        # Proof: while no single queue weighs as much as the excess, the heaviest is taken. No k
-        # queues weigh more than the k heaviest, so fewer queues are never enough. The last queue
-        # taken is the lightest that is enough, so that no more load moves than needed.
+        # Proof: as long as no single queue weighs as much as the excess, the heaviest is taken. No
+        # k queues weigh more than the k heaviest, so fewer queues are never enough. The last queue
+        # taken is the lightest one that covers the excess, so no more load moves than needed.
         owned: dict[int, list[int]] = {}
         for number, place in split.owners.items():
             if split.loads[place] / self.capacities[place] > limit:

@@ -2,7 +2,8 @@
 Sign requests for brokers that authenticate their clients.
 
 The signature is an HMAC-SHA1, encoded in base64. It covers the values of all fields, in the order
-of the fields' names, and the body. The request contains it as a field, next to the access key.
+of the fields' names, and the body. The request has one field with the signature and one with the
+access key.
 """
 
 import base64
@@ -29,7 +30,7 @@ class Credentials:
 
 
 def sign(fields: Mapping[str, str], body: bytes, who: Credentials) -> dict[str, str]:
-    """Return the fields with access key and signature."""
+    """Return the fields, with the access key and the signature added."""
     signed = {**fields, "AccessKey": who.access_key}
     if who.security_token is not None:
         signed["SecurityToken"] = who.security_token

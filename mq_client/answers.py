@@ -6,12 +6,12 @@ which may also mean that messages were deleted. The remark of the answer contain
 `GetMessageStatus`, which distinguishes these cases. `MEANINGS` has every combination of code and
 status that RocketMQ 4.9 and 5.x can return. (In RocketMQ, `DefaultMessageStore.getMessage` chooses
 the status and the next offset, and `PullMessageProcessor` and its result handler choose the code.)
-Where a master answers 19 or 21, its slave answers 20 and returns the requested offset as the next
-one. A combination outside the table is an error, because a guess could lose messages silently.
+If a master would answer 19 or 21, its slave answers 20 and returns the requested offset as the next
+offset. A combination outside the table is an error, because a guess could lose messages silently.
 
 Without a filter, the body of an answer is checked too: each offset from the requested one up to
-`next_offset`, exclusive, must be in the body. If an offset is missing there, its message is gone,
-whatever the broker's status is.
+`next_offset`, exclusive, must be in the body. If an offset is missing in the body, its message is
+gone, whatever the broker's status is.
 """
 
 import struct
@@ -63,16 +63,16 @@ MEANINGS: dict[tuple[PullStatus, str | None], Meaning] = {
     (_MATCHED, "NO_MATCHED_MESSAGE"): Meaning.PASSED_OVER,
     # The commit-log file is deleted. The broker corrects the queue's minimum at least 10 s later.
     (_MATCHED, "MESSAGE_WAS_REMOVING"): Meaning.GONE,
-    # The offset is below the queue's minimum, which is the next offset. A slave answers 20, without
-    # a next offset.
+    # The offset is below the queue's minimum. The answer returns this minimum as the next offset. A
+    # slave answers 20, without a next offset.
     (_MOVED, "OFFSET_TOO_SMALL"): Meaning.GONE,
     (_MATCHED, "OFFSET_TOO_SMALL"): Meaning.GONE,
-    # The offset is above the queue's maximum, which is the next offset. A slave answers 20, without
-    # a next offset.
+    # The offset is above the queue's maximum. The answer returns this maximum as the next offset. A
+    # slave answers 20, without a next offset.
     (_MOVED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
     (_MATCHED, "OFFSET_OVERFLOW_BADLY"): Meaning.BEYOND_END,
-    # An administrator's reset (5.0 and later, `useServerSideResetOffset`) is returned once, to the
-    # group's next pull. Later pulls are answered as usual.
+    # An administrator has reset the offset (5.0 and later, `useServerSideResetOffset`). Only the
+    # group's next pull gets this answer. Later pulls are answered as usual.
     (_MOVED, "OFFSET_RESET"): Meaning.RESET,
     (_MATCHED, "OFFSET_RESET"): Meaning.RESET,
     # There is no remark, as in the rewritten answers of static topics. Only the offsets show the
@@ -91,9 +91,9 @@ class UnknownAnswerError(errors.ProtocolError):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    The meaning of one answer. It covers the offsets from the requested one up to `stop`, exclusive.
+    The meaning of one answer, for the offsets from the requested one up to `stop`, exclusive.
 
-    `body` is cut off where its offsets stop being consecutive.
+    `body` ends before the first gap in its offsets.
     """
 
     meaning: Meaning
@@ -125,7 +125,7 @@ def read(pulled: Pulled, queue: MessageQueue, asked: int, wanted: Filter) -> Ans
         return Answer(Meaning.GONE, stop, pulled)
     if wanted.is_everything:
         return _check_order(pulled, queue, asked)
-    if asked < pulled.min_offset:  # a filter hides other gaps, but not this one
+    if asked < pulled.min_offset:  # with a filter, only this gap can be seen
         return Answer(Meaning.GONE, min(stop, pulled.min_offset), pulled)
     return Answer(meaning, stop, pulled, pulled.body)
 

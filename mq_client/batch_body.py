@@ -41,7 +41,7 @@ def encode(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
 
 
 def split(data: bytes | memoryview, most: int = MOST_MESSAGES) -> list[BatchPart]:
-    """Find the messages. Raise a `ProtocolError` if there are too many, or a length is wrong."""
+    """Find the messages. Raise a `ProtocolError` if they are too many or a length is wrong."""
     most = min(most, MOST_MESSAGES)
     found: list[BatchPart] = []
     place = 0

@@ -2,8 +2,9 @@
 Read the messages of a pull's answer as Arrow columns, without a Python object per message.
 
 One pass over the sizes finds where messages start. Then numpy fetches each field of all messages at
-once. Bodies and properties are views into the received bytes, which live as long as the columns and
-must not be changed. Compressed bodies and inner batches are expanded into a copy, in order.
+once. Bodies and properties are views into the received bytes. The columns keep these bytes alive,
+and the bytes must not be changed. Compressed bodies and inner batches are expanded into a copy; the
+order of the messages is kept.
 """
 
 import numpy as np
@@ -56,9 +57,9 @@ def read(
     Read the messages with offsets from `first` up to `stop`, exclusive, whose tag is wanted.
 
     Raises the same errors as `decoding.decode`: `ProtocolError` if the bytes are not messages,
-    `CorruptMessageError` if a checksum is wrong or a body does not expand. If a list `unreadable`
-    is given, corrupt messages are added to it instead, and the others are read. A timestamp out of
-    range becomes null, because a producer may set any number.
+    `CorruptMessageError` if a checksum is wrong or a body cannot be expanded. If a list
+    `unreadable` is given, corrupt messages are added to it instead, and the others are read. A
+    timestamp out of range becomes null, because a producer can set any number.
     """
     octets = np.frombuffer(data, np.uint8)
     starts = np.array(wire.find_starts(memoryview(data).cast("B")), np.int64)

@@ -1,8 +1,9 @@
 """
 Expand compressed message bodies. The message's sysFlag tells how.
 
-Bit 0 means that a body is compressed. Bits 8 to 10 tell how: 1 is an LZ4 frame, 2 zstd, 3 zlib, and
-0 zlib by old clients. A body never expands beyond a limit, whatever size its header claims.
+Bit 0 means that a body is compressed. Bits 8 to 10 tell how: 1 is an LZ4 frame, 2 is zstd, 3 is
+zlib, and 0 is zlib from old clients. A body never expands beyond a limit, whatever size its header
+claims.
 """
 
 import zlib
@@ -70,8 +71,9 @@ def _expand_zlib(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
 
 
 def _expand_zstd(body: bytes | memoryview, limit: int) -> tuple[bytes, bool]:
-    # RocketMQ's frames have no content size, so they are decompressed as a stream. A kilobyte has
-    # at most 341 blocks of 128 KiB, so the memory used beyond the limit is bounded.
+    # RocketMQ's frames have no content size, so they are decompressed as a stream, one kilobyte at
+    # a time. A kilobyte contains at most 341 blocks, which expand to at most 128 KiB each. So the
+    # memory used beyond the limit is bounded.
     machine = zstandard.ZstdDecompressor(max_window_size=EXPANDED_MAX).decompressobj()
     view = memoryview(body)
     parts = []

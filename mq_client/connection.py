@@ -2,8 +2,8 @@
 Our side of one connection, without I/O: it numbers requests, and matches answers to waiters.
 
 Each request is sent with a number. Answers arrive in any order, and contain the number of their
-request. The caller passes the time. A wait ends with the answer, at the deadline, or when the
-connection ends.
+request. The caller passes the time. A waiter waits until its answer arrives, its deadline passes,
+or the connection ends.
 
 The peer also sends requests, with its own numbers, so an answer is recognized by its flag and its
 number. An answer without a waiter has arrived after its deadline, and is ignored.
@@ -52,7 +52,7 @@ class Connection(Generic[Waiter]):
         return data
 
     def tell(self, request: Request[Any]) -> bytes:
-        """Encode a request without an answer."""
+        """Encode a request that gets no answer."""
         return self._encode(request, next(self._numbers), frames.ONE_WAY)
 
     def receive(
@@ -94,8 +94,8 @@ class Connection(Generic[Waiter]):
         """
         Remove the waits that have timed out. Return their waiters, and whether the peer is silent.
 
-        The peer is silent if it has sent nothing since the oldest of these waits began. Then it may
-        be down, and the connection should be closed.
+        The peer is silent if it has sent nothing since the oldest of these waits began. In that
+        case, the peer may be down, and the caller should close the connection.
         """
         if now < self._earliest:
             return [], False

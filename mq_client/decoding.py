@@ -46,7 +46,7 @@ def decode(
 
     If a queue stores batches, the broker returns the whole batch that contains the requested
     offset, so the first messages may have lower offsets. Raises `ProtocolError` if the bytes are
-    not a message, and `CorruptMessageError` if the checksum is wrong or the body does not expand.
+    not messages, and `CorruptMessageError` if a checksum is wrong or a body cannot be expanded.
     """
     whole = bytes(data)  # slicing bytes takes half as long as slicing other buffers
     room = expanded_max
@@ -80,10 +80,11 @@ def drop_unreadable(
     expanded_max: int = EXPANDED_MAX,
 ) -> bytes:
     """
-    Return the data without the messages that cannot be read, and add those to `unreadable`.
+    Return the data without the messages that cannot be read, and add these to `unreadable`.
 
-    Messages before `first`, from `stop` on, or with an unwanted tag are not added to the list. The
-    tags in a broken batch are unknown, so the batch is added whatever tags are wanted.
+    A message that cannot be read is not added if it lies before `first` or from `stop` on, or has
+    an unwanted tag. The tags in a broken batch are unknown, so the batch is added whatever tags are
+    wanted.
     """
     view = memoryview(data).cast("B")
     whole: list[memoryview] = []
@@ -146,11 +147,11 @@ def _parse(data: bytes, start: int, end: int, broker: str) -> tuple[StoredMessag
     (topic_length,) = length.unpack_from(data, topic - length.size)
     texts = topic + topic_length + _INT16.size
     (texts_length,) = _INT16.unpack_from(data, texts - _INT16.size)
-    # The lengths are checked last, because the reads above find them. With a wrong length, these
-    # reads succeed, but at a wrong position.
+    # The lengths are checked last, because only the reads above find them. If a length is wrong,
+    # these reads succeed, but read from a wrong position.
     if body_length < 0 or topic_length < 0 or texts_length < 0 or texts + texts_length > end:
         raise struct.error(f"lengths {body_length}, {topic_length}, {texts_length} do not fit")
-    # Keyword arguments would take a fifth of the time that a message costs.
+    # Keyword arguments would take a fifth of the time for a message.
     message = StoredMessage(
         data[topic : topic + topic_length].decode("utf-8", "replace"),
         broker,

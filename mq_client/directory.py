@@ -1,7 +1,7 @@
 """
 A client's memory between calls: which name server answers, and the routes of topics.
 
-A new directory can always replace an old one, because a client can request all of it again.
+A new directory can always replace an old one, because a client can request all its contents again.
 """
 
 import re
@@ -47,7 +47,7 @@ class Times:
 IDLE_SECONDS = 60.0
 """Connections idle for this long are not reused: brokers close them after 120 s."""
 LATE_POLL = 5.0
-"""By how much brokers may exceed the time of a long poll: they check only every 5 s."""
+"""How much longer than requested a long poll may take: brokers check the time only every 5 s."""
 DEFAULT_TIMES = Times()
 
 

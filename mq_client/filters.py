@@ -70,7 +70,7 @@ def match_sql(expression: str) -> Filter:
 
 
 def hash_tag(tag: str) -> int:
-    """Compute Java's `String.hashCode`, which brokers keep for each message's tag."""
+    """Compute Java's `String.hashCode`. Brokers store this hash of each message's tag."""
     value = 0
     data = tag.encode("utf-16-be", "surrogatepass")
     for place in range(0, len(data), 2):

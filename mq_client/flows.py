@@ -1,9 +1,9 @@
 """
-Flows are operations of several steps, written once for the blocking and the asyncio client.
+Flows are operations of several steps, which the blocking and the asyncio client share.
 
 A flow is a generator. It yields steps (`Ask`, `AskAll`, `Tell`, `Pause`), receives each outcome as
 the value of the yield or as an exception, and returns its result. It never sleeps, reads a clock or
-uses a socket, so a test can play the peers with a list of answers.
+uses a socket, so a test needs only a list of answers instead of peers.
 """
 
 from collections.abc import Generator
@@ -34,7 +34,7 @@ class AskAll:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """Send a request without an answer."""
+    """Send a request that gets no answer."""
 
     address: str
     request: Request[Any]

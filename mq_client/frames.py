@@ -19,7 +19,7 @@ from typing import Any
 from mq_client import errors, lenient_json
 
 FRAME_MAX = 16 * 1024 * 1024
-"""Brokers close the connection on larger frames without an error, so `encode` refuses them."""
+"""If a frame is larger, brokers close the connection without an error. So `encode` refuses it."""
 ANSWER, ONE_WAY = 1, 2
 """The bits of `flag`."""
 VERSION = 493
@@ -55,7 +55,7 @@ class Frame:
 
     @property
     def is_one_way(self) -> bool:
-        """Whether the frame is a request without an answer."""
+        """Whether the frame is a request that gets no answer."""
         return bool(self.flag & ONE_WAY)
 
 
@@ -150,7 +150,7 @@ class _Spares:
         self._buffers: list[bytearray] = []
 
     def take(self, size: int) -> memoryview:
-        """Find a buffer without views, or create one."""
+        """Return a buffer that no view uses. Create one if necessary."""
         for buffer in self._buffers:
             if len(buffer) >= size and _is_free(buffer):
                 return memoryview(buffer)[:size]

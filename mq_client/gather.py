@@ -15,7 +15,7 @@ Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
 INLINE = 12
-"""An Arrow view contains values up to this length, and only the first four bytes of longer ones."""
+"""An Arrow view contains a value of at most this length; of a longer one, the first four bytes."""
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
 
 

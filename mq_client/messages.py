@@ -25,8 +25,8 @@ class Message:
     topic: str
     body: bytes
     """
-    Buffers other than bytes are copied, because they may change. Only in a batch may the body be
-    empty.
+    Buffers other than bytes are copied, because they may change. The body must not be empty, except
+    in a batch.
     """
     tags: str | None = None
     """The one tag that filters compare. RocketMQ's name for it is a plural."""
@@ -34,9 +34,9 @@ class Message:
     """Words by which users can search for the message."""
     properties: Mapping[str, str] = field(default_factory=dict)
     delay_level: int | None = None
-    """Deliver later, after the broker's delay of this level. Levels start at 1."""
+    """Deliver the message after the broker's delay for this level. Levels start at 1."""
     deliver_at_ms: int | None = None
-    """Deliver later, at this time."""
+    """Deliver the message at this time."""
     flag: int = 0
     """A number for the application. RocketMQ ignores it."""
 
@@ -89,7 +89,7 @@ class Message:
         return self.properties.get(properties.UNIQUE_KEY)
 
     def make_wire_properties(self, unique_key: str) -> dict[str, str]:
-        """List all properties as the broker stores them. If there is no id yet, add this one."""
+        """List all properties as the broker stores them. If the message has no id, add this one."""
         found = {properties.UNIQUE_KEY: unique_key}
         if self.tags is not None:
             found[properties.TAGS] = self.tags
@@ -114,7 +114,7 @@ class StoredMessage(NamedTuple):
     properties: Mapping[str, str]
     flag: int
     sys_flag: int
-    """The flag of the stored message, so it still shows how the body was compressed."""
+    """The sysFlag of the stored message, which still shows how the body was compressed."""
     born_timestamp_ms: int
     born_address: bytes
     """The producer: an IP address and four bytes for the port. `born_host` shows it."""
@@ -163,7 +163,7 @@ class Unreadable:
     """The message with its stored body, which is neither checked nor expanded."""
     reason: str
     stop: int
-    """The offset after the message's last one. A message that holds a batch has several offsets."""
+    """The offset after the message's last one. If its body is a batch, it has several offsets."""
 
     @property
     def queue(self) -> MessageQueue:

@@ -2,9 +2,9 @@
 Reads the properties of many messages as Arrow columns.
 
 The properties of all messages lie one after another in memory. Marks split them into segments: a
-name, a mark, a value, a mark, and so on. Arrow uses these segments as an array without a copy, and
-fetches names or values from it. If a value contains a mark, the messages are read one by one, with
-the same result.
+name, a mark, a value, a mark, and so on. Arrow can use these segments as an array without a copy,
+and fetches names or values from this array. If a value contains a mark, the messages are read one
+by one, with the same result.
 """
 
 from dataclasses import dataclass, replace
@@ -63,18 +63,18 @@ class _Cut:
     name_segments: Places
     value_segments: Places
     bounds: Places
-    """The names of row n are those from entry n up to entry n + 1, exclusive."""
+    """Row n has the properties from `bounds[n]` up to `bounds[n + 1]`, exclusive."""
 
     def get(self, name: str) -> pa.Array:
         found = np.full(len(self.bounds) - 1, -1)
         hits = self._find_named(name.encode())
         found[self._find_rows(hits)] = self.value_segments[
             hits
-        ]  # if a row has the name twice, the last value wins
+        ]  # if a row has the name twice, the last value counts
         return self.segments.take(pa.array(found, mask=found < 0))
 
     def to_maps(self) -> pa.MapArray | None:
-        """Make maps. None: a name occurs twice in a row, which maps do not allow."""
+        """Make maps. Return None if a row has a name twice, because maps do not allow this."""
         names = self.segments.take(pa.array(self.name_segments))
         if self._has_twins(names.dictionary_encode()):
             return None
@@ -111,7 +111,7 @@ class _Cut:
 
 
 def _cut(texts: pa.BinaryArray) -> _Cut | None:
-    """Find names and values. None: a value contains a mark or invalid UTF-8."""
+    """Find names and values. Return None if a value contains a mark, or is not valid UTF-8."""
     data, offsets = _get_bytes(texts)
     if not _are_ended(data, offsets):
         data, offsets = _get_bytes(pc.binary_join_element_wise(texts, b"", _VALUE_END))

@@ -2,12 +2,14 @@
 A `Position` is the place in one queue up to which a reader has pulled.
 
 It advances only when an answer is accepted, and never goes back. So retries after a failure return
-no message twice and skip no message. An answer is handled like this:
+no message twice and skip no message. The answer decides what happens:
 
-- it has messages: return them while their offsets are consecutive, up to `stop`;
-- no message matches the filter: continue after the offsets that the broker has searched;
-- the offset is gone, because the broker has deleted it: an error, or a recorded gap if allowed;
-- the queue ends before the offset, and there is a `stop`: an error;
+- if it has messages, they are returned as long as their offsets are consecutive, up to `stop`;
+- if no message matches the filter, the position advances past the offsets that the broker has
+  searched;
+- if the offset is gone because the broker has deleted it, this is an error, or a recorded gap if
+  gaps are allowed;
+- if the queue ends before the offset, and there is a `stop`, this is an error;
 - any other answer does not change the position.
 
 So without a filter, the returned messages and the recorded gaps cover all offsets that the position
@@ -39,14 +41,14 @@ READER_BYTES = 64 * 1024 * 1024
 LEAST_BYTES = 64 * 1024
 """The minimum size of a batch, however many queues there are."""
 MOST_AT_ONCE = 8
-"""Maximum number of pulls of one queue in flight at once, while small answers are joined."""
+"""Maximum number of pulls of one queue in flight at once, when small answers are joined."""
 POLL_MS = 15_000
-"""How long a broker holds a pull without messages. RocketMQ's clients use the same value."""
+"""How long a broker waits before it answers without messages, as with RocketMQ's own clients."""
 
 
 def share(budget: int, queues: int) -> int:
     """
-    Find the maximum size of a batch if this number of queues is pulled concurrently.
+    Compute the maximum size of a batch if this number of queues is pulled concurrently.
 
     A batch needs twice its size in memory while its answers are joined.
     """
@@ -141,7 +143,11 @@ class Position:
     wanted: Filter = filters.EVERYTHING
     allow_gaps: bool = False
     was_read: bool = False
-    """Whether messages up to `next` are known to have existed. Then an earlier end is an error."""
+    """
+    Whether messages up to `next` are known to have existed.
+
+    In that case, it is an error if the queue ends before `next`.
+    """
     broker_id: int = MASTER_ID
     gaps: list[tuple[int, int]] = field(default_factory=list)
 

@@ -74,7 +74,7 @@ def find(data: Bytes, starts: Places) -> Rows:
 
 
 def _find(data: Bytes, starts: Places, ends: Places, magic: NDArray[np.uint32]) -> Rows:
-    # Each check precedes the fetch that relies on it.
+    # Each check comes before the fetch that relies on it.
     is_v2 = magic == wire.V2
     _require(is_v2 | (magic == wire.V1))
     _require(starts + wire.LEAST <= ends)
@@ -137,7 +137,7 @@ def expand(data: Bytes, rows: Rows, room: int) -> tuple[Bytes, Rows]:
     """
     Expand compressed bodies and split inner batches, within `room` bytes.
 
-    The new bodies are appended to the data. Without new bodies, data and rows stay the same.
+    The new bodies are appended to the data. If there are none, data and rows stay the same.
     """
     is_compressed = rows.sys_flag & compression.COMPRESSED != 0
     if is_compressed.any():

@@ -31,7 +31,7 @@ def to_table(columns: Sequence[str], rows: Iterable[Row]) -> str:
 
 
 class Growing:
-    """A table that is printed row by row; its columns widen when needed."""
+    """A table that is printed row by row. Columns become wider when a value needs more space."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         """Start a table without rows."""

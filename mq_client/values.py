@@ -68,7 +68,7 @@ class BrokerRoute:
         """
         Whether consumers may read from this broker.
 
-        This needs no master, because slaves answer pulls too. It needs no address either: a queue
+        No master is needed, because slaves answer pulls too. No address is needed either: a queue
         exists even if its broker is down, so no queue moves when a broker fails.
         """
         return bool(self.perm & READ)
@@ -79,7 +79,7 @@ class BrokerRoute:
         return bool(self.perm & WRITE) and self.master is not None
 
     def find_address(self, broker_id: int = MASTER_ID) -> str | None:
-        """Find an address to read from: of this broker id, otherwise of the master or a slave."""
+        """Find an address to read from: this broker id's, otherwise the master's or a slave's."""
         found = self.addresses.get(broker_id) or self.master
         return found or next(iter(self.addresses.values()), None)
 
@@ -194,7 +194,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """The settings of a topic on one broker, to create or change it."""
+    """The settings of a topic on one broker, with which the topic is created or changed."""
 
     topic: str
     read_queues: int = 8

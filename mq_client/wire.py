@@ -41,8 +41,8 @@ WRAPPED = INNER_BATCH | NEED_UNWRAP
 CRC_MASK = 0x7FFF_FFFF
 MOST_BYTES = 1 << 30
 """
-Maximum size of the messages of one answer. Offsets in an Arrow view are signed 32-bit numbers,
-and expanded bodies also need offsets.
+Maximum size of the messages of one answer. Offsets in an Arrow view are signed 32-bit numbers, and
+must reach the expanded bodies too.
 """
 
 _SIZE = Struct(">i")

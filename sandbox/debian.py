@@ -2,8 +2,8 @@
 Takes programs from Debian's packages.
 
 `find_program` unpacks a package into the cache, and apt uses package lists in a folder of ours. So
-`find_program` needs no root. Unlike an installation, it starts no services. `install` installs
-programs with many dependencies instead, which needs root.
+`find_program` needs no root. Unlike an installation, it starts no services. `install` is for
+programs with many dependencies: it installs their packages, which needs root.
 """
 
 import os

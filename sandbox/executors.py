@@ -1,4 +1,4 @@
-"""Finds the processes of a job: those in the Unix session that its driver has started."""
+"""Finds the processes of a job, which are in the Unix session that the driver has started."""
 
 import contextlib
 import re

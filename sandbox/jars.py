@@ -3,8 +3,8 @@ Downloads Java libraries with their dependencies into the cache, and compiles ag
 
 `fetch_classpath("org.apache.rocketmq:rocketmq-client:5.4.0")` is all that a caller needs.
 Everything is made only once: a second caller at the same moment waits for the first one. Maven
-downloads the libraries if it is on PATH. Otherwise Ivy does, whose jar comes with PySpark, so a JDK
-is enough.
+downloads the libraries if it is on PATH. Otherwise Ivy downloads them. Ivy's jar comes with
+PySpark, so a JDK is enough.
 """
 
 import contextlib
@@ -83,7 +83,8 @@ def compile_sources(sources: Sequence[Path], libraries: str, *, release: int | N
     """
     Compile Java files against a class path; return the folder of the classes.
 
-    `release` is the version of Java that must run them; by default, the compiler's own.
+    `release` is the version of Java that must be able to run the classes. The default is the
+    compiler's version.
     """
     compiler = find_javac()
     if compiler is None:
@@ -125,7 +126,7 @@ def make_once(folder: Path, what: str, make: Callable[[Path], None]) -> None:
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> None:
-    """Run a program that may take minutes: report progress on stderr; an error has its output."""
+    """Run a program that may take minutes. Report progress on stderr. Errors show its output."""
     name = Path(command[0]).name
     started = time.monotonic()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
@@ -247,7 +248,7 @@ def _unpack_ivy(place: Path) -> None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock until the block ends; the kernel releases it if this process dies."""
+    """Hold a lock until the block ends. If this process dies, the kernel releases the lock."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -258,5 +259,5 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def digest(*texts: str) -> str:
-    """Make a short folder name from strings; it changes when one of them changes."""
+    """Make a short folder name from strings. The name changes when one of the strings changes."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:10]

@@ -95,7 +95,7 @@ class RunningJob:
         return f"group-{self.topic}"
 
     def start(self) -> None:
-        """Start a driver, after deleting the report of an earlier one."""
+        """Delete the report of an earlier driver, and start a driver."""
         (self.folder / names.REPORT).unlink(missing_ok=True)
         file = self.folder / names.JOB
         file.write_text(job_file.encode(self._job()))
@@ -179,15 +179,15 @@ class RunningJob:
         return [row for _, rows in self.read_batches() for row in rows]
 
     def read_batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
-        """Read the rows of the sink, batch by batch, each batch with the time when it ended."""
+        """Yield the end time and the rows of each batch in the sink."""
         yield from map(sinks.read_batch, sinks.list_finished(self.folder / "rows"))
 
     def measure_standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
         """
-        Measure the longest gap in the reading of a queue between each two marks, in seconds.
+        Measure for each mark the longest gap in the reading of any queue until the next mark.
 
-        A gap lasts from the end of a batch with rows of the queue to the end of the next one with
-        such rows. Messages must arrive in all queues all the time.
+        The unit is seconds. A gap lasts from the end of a batch with rows of the queue to the end
+        of the next batch with such rows. Messages must arrive in all queues all the time.
         """
         times: dict[tuple[str, int], list[float]] = defaultdict(list)
         for end, rows in sorted(self.read_batches()):
@@ -240,7 +240,7 @@ class RunningJob:
 
 
 def _die_with_parent() -> None:
-    """Let the kernel kill the driver when the tests end; its JVM and executors follow."""
+    """Make the kernel kill the driver when the tests end. Its JVM and executors then end too."""
     _LIBC.prctl(_SET_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL)
 
 

@@ -66,7 +66,7 @@ class KubernetesServer(server.SandboxServer):
 
     @abc.abstractmethod
     def make_flags(self) -> dict[str, str]:
-        """Return the server's command-line flags; called at each start."""
+        """Return the server's command-line flags. This is called at each start."""
 
     @abc.abstractmethod
     def _answers(self) -> bool:
@@ -94,7 +94,7 @@ class Etcd(KubernetesServer):
         return f"http://{self._site.address}:{self.port}"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration."""
+        """Return etcd's command-line flags."""
         peers = f"http://{self._site.address}:{self.port + 1}"
         return {
             "name": self.name,
@@ -147,7 +147,7 @@ class ApiServer(KubernetesServer):
         return f"https://{self._site.address}:{self.port}"
 
     def make_flags(self) -> dict[str, str]:
-        """Return the server's flags; the caller's come last, so they override ours."""
+        """Return the server's flags. The caller's flags come last, so they override ours."""
         key = str(self.authority.service_accounts_key)
         return {
             "etcd-servers": self._etcd.url,
@@ -215,7 +215,7 @@ def build() -> dict[str, Path]:
 
 @contextlib.contextmanager
 def run(flags: Mapping[str, str] | None = None) -> Iterator[Cluster]:
-    """Run the servers. `flags` are the API server's, without dashes; they override ours."""
+    """Run the servers. `flags` are for the API server, without dashes, and override ours."""
     programs = build()
     with contextlib.ExitStack() as claims, process.make_folder("evenkeel-kubernetes-") as place:
         etcd = Etcd(programs, place)

@@ -60,7 +60,7 @@ class ApiUser:
 
 
 class Authority:
-    """Signs the certificates of one API and of its users, and writes their kubeconfigs."""
+    """Signs the certificates of one API and of its users, and writes the users' kubeconfigs."""
 
     def __init__(self, folder: Path, host: str, port: int, *names: str) -> None:
         """Make the authority, and certificates for the API server at `host` and these names."""

@@ -1,9 +1,9 @@
 """
 Finds free ports on loopback and keeps them for their owner until they are released.
 
-A broker with port N also uses the ports N - 2 and N + 1. This module binds N - 1, which is never
-used otherwise. While that port is bound, other processes that call this module skip all four ports.
-The kernel frees it however this process ends.
+A broker with port N also uses the ports N - 2 and N + 1. This module binds N - 1, which nothing
+else uses. While that port is bound, other processes that call this module skip all four ports. When
+this process ends, in whatever way, the kernel frees the port.
 """
 
 import random
@@ -39,7 +39,7 @@ class PortClaim:
 
 
 def claim() -> PortClaim:
-    """Claim four free ports; `port` is the one to listen on."""
+    """Claim four free ports. The server must listen on `port` of the claim."""
     for first in random.SystemRandom().sample(_FIRSTS, len(_FIRSTS)):
         try:
             return PortClaim(first)

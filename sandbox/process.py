@@ -1,10 +1,10 @@
 """
 Starts child processes that end with their caller, however the caller ends.
 
-A guard process (`sandbox.guard`) is the parent of each child. A pipe, the leash, leads from here to
-the guard. `kill` closes the leash, and so does the kernel when this process dies; then the guard
-kills the child. A folder has a guard too. The children hold the folder's leash as well, so that the
-folder is removed only after the last child has ended.
+A guard process (`sandbox.guard`) is the parent of each child. A pipe, which is called the leash,
+leads from this process to the guard. When `kill` closes the leash, or when this process dies and
+the kernel closes the leash, the guard kills the child. A folder has a guard too. The children also
+hold the folder's leash, so that the folder is removed only after the last child has ended.
 """
 
 import contextlib
@@ -49,10 +49,10 @@ class PartNotReadyError(SandboxError):
 
 
 class Folder:
-    """A folder for the data and logs of some processes, removed after the last of them."""
+    """A folder for the data and logs of some processes. It is removed after they have ended."""
 
     def __init__(self, prefix: str) -> None:
-        """Make the folder; the prefix of its name shows whose it is."""
+        """Make the folder. The prefix of its name shows who has made it."""
         self._leash = _Leash()
         self._leashes: list[_Leash] = []
         self.path = Path(self._leash.start_guard("keep", prefix))
@@ -121,7 +121,7 @@ class ChildProcess:
         return text in _read(self.log, self._said_before)
 
     def wait_until(self, happened: Callable[[], bool], seconds: float) -> None:
-        """Wait for an event; `PartNotReadyError` if the process ends first, or time is over."""
+        """Wait for an event. Raise `PartNotReadyError` if the process ends, or time is over."""
         started = time.monotonic()
         reported = started
         while not happened():
@@ -189,7 +189,7 @@ class _Leash:
         return line
 
     def exit_code(self) -> int | None:
-        """Return the guard's exit code, which is that of its process; None while it runs."""
+        """Return the guard's exit code, which is the code of its process; None while it runs."""
         return self._guard.poll() if self._guard else None
 
     def wait(self, seconds: float | None = None) -> int | None:

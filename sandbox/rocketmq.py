@@ -128,11 +128,11 @@ class RocketMqServer(server.SandboxServer):
         self._java = java
 
     def make_properties(self) -> dict[str, str]:
-        """Return the server's configuration; called at each start."""
+        """Return the server's properties. This is called at each start."""
         return {"listenPort": str(self.port), "bindAddress": "127.0.0.1"}
 
     def environment(self) -> dict[str, str]:
-        """Return additional environment variables of its process."""
+        """Return additional environment variables of the server's process."""
         return {}
 
     @property
@@ -176,7 +176,7 @@ class NameServer(RocketMqServer):
         return self.address
 
     def restart(self) -> None:
-        """Restart the name server; return when its route lists all running brokers."""
+        """Restart the name server. Wait until its route lists all running brokers."""
         super().restart()
         for broker in self.brokers:
             if broker.is_running:
@@ -266,7 +266,7 @@ class Broker(RocketMqServer):
         self._ask(cluster.PutBrokerConfig((("brokerPermission", permission),)))
 
     def make_properties(self) -> dict[str, str]:
-        """Return the broker's configuration; the caller's properties override ours."""
+        """Return the broker's properties. The caller's properties override ours."""
         return {
             **super().make_properties(),
             **_BROKER_PROPERTIES,
@@ -361,7 +361,7 @@ class Program:
     java: Path
     libraries: str
     archive: Path
-    """An archive of the servers' classes, already read and verified: the servers start faster."""
+    """An archive of the servers' classes, already read and verified, for a faster start."""
 
 
 def build() -> Program:

@@ -4,7 +4,7 @@ Starts a store on loopback that speaks the protocol of S3, and keeps its objects
     with s3.run("rows") as server:
         pyarrow.fs.S3FileSystem(**server.options)
 
-The block gets a store with one empty bucket. It is gone when the block ends.
+The block gets a store with one empty bucket. The store is gone when the block ends.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _ACCESS_KEY, _SECRET_KEY = "tests", "only-for-tests"
 
 @dataclass
 class S3Server:
-    """A store that can be away for a while."""
+    """A store that can be killed, and started again."""
 
     port: int
     bucket: str

@@ -79,7 +79,7 @@ def _unpack(place: Path) -> None:
 
 
 def _copy(folder: Path, to: Path) -> None:
-    """Copy a version's schemas; let them refer to a local file of shared definitions, not a URL."""
+    """Copy a version's schemas. Replace the URL of the shared definitions by a local file."""
     to.mkdir()
     for file in folder.glob("*.json"):
         text = file.read_text("utf-8").replace(f'"/api/{_SHARED}#', f'"{_SHARED}#')

@@ -77,4 +77,4 @@ class SandboxServer(abc.ABC):
 
     @abc.abstractmethod
     def _is_ready(self) -> bool:
-        """Whether the server answers; called repeatedly."""
+        """Whether the server answers. This is called repeatedly."""

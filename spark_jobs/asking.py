@@ -1,9 +1,9 @@
 """
 Ask all brokers of some topics concurrently for the offsets of their queues.
 
-If a broker fails to answer, batches no longer wait for it. A separate request, the probe, tests the
-broker in the background. After the broker has answered the probe, batches ask it again. So a frozen
-broker costs one timeout, not one for each topic and batch.
+If a broker fails to answer, later batches do not wait for it. Instead, a separate request, the
+probe, tests the broker in the background. When the broker has answered the probe, the next batch
+asks the broker again. So a frozen broker costs one timeout, not one for each topic and batch.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from mq_client.values import MASTER_ID, WRITE, BrokerRoute, MessageQueue, Offset
 
 Ends = dict[MessageQueue, Offsets]
 GRACE_SECONDS = 0.25
-"""How long a batch waits for the probes of brokers whose connection failed."""
+"""How long a batch waits for answers to the probes of brokers whose connections failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class _Probe:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection failed; otherwise the answer did not come in time."""
+        """Whether the connection failed. If False, the answer did not come in time."""
         return isinstance(self.error, errors.ConnectionLostError)
 
     @property
@@ -129,7 +129,7 @@ class Asker:
         return found
 
     def _check_probes(self, addresses: set[str]) -> None:
-        """Drop probes that are answered or whose address is out of use. Repeat failed probes."""
+        """Drop answered probes, and probes of unused addresses. Repeat failed probes."""
         for address, probe in list(self._probes.items()):
             if address not in addresses or probe.is_answered:
                 del self._probes[address]
@@ -137,7 +137,7 @@ class Asker:
                 self._start_probe(address, probe.topic, failure)
         lost = [probe for probe in self._probes.values() if probe.is_lost]
         if lost:
-            # A broker that is down refuses at once, and one that is back answers at once.
+            # A broker that is down refuses connections at once. One that is back answers at once.
             self._client.engine.wait(
                 lambda: all(probe.task.is_done for probe in lost), GRACE_SECONDS
             )
@@ -156,9 +156,9 @@ class Asker:
         """
         Find the brokers whose master in the route is really a slave.
 
-        While a master is down, a name server with `supportActingMaster` lists a slave as master in
-        routes, and the topics there are not writable. The name server's list of all brokers stays
-        correct.
+        While a master is down, a name server with `supportActingMaster` puts a slave into routes as
+        the master. In these routes, the topics of that broker are not writable. The name server's
+        list of all brokers stays correct.
         """
         suspects = {
             broker.broker

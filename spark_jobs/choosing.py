@@ -36,7 +36,7 @@ class Balanced:
 
 
 def choose_by_key(topic: str, queues: tuple[QueueRange, ...], key: str) -> MessageQueue:
-    """Choose the queue of a key. It stays the same as long as the topic's queues do."""
+    """Choose the queue of a key: always the same queue while the topic's queues stay the same."""
     queue = producer.choose_by_key(topic, queues, key)
     return MessageQueue(queue.topic, queue.broker, queue.id)
 

@@ -36,9 +36,9 @@ def fetch(
     """
     Yield the messages of these ranges, as rows; the order within a queue is kept.
 
-    With `allow_gaps`, lost messages are skipped, and their ranges are added to `gaps` at the end. A
-    message that cannot be read is added to `unreadable`. Without that list, it counts as lost if
-    gaps are allowed, and is an error otherwise.
+    With `allow_gaps`, skip lost messages, and add their ranges to `gaps` at the end. Add each
+    message that cannot be read to `unreadable`. If `unreadable` is None, such a message counts as
+    lost with `allow_gaps`, and is an error without `allow_gaps`.
     """
     positions = [
         Position(each.queue, each.start, each.stop, wanted, allow_gaps=allow_gaps)
@@ -73,15 +73,15 @@ def fetch(
 
 
 def _find_range(batch: Batch, broken: Unreadable) -> Range:
-    """Find the offsets of a batch that an unreadable message covers."""
+    """Return the offsets of this batch that the unreadable message covers."""
     return Range(batch.queue, max(batch.first, broken.first), min(batch.stop, broken.stop))
 
 
 def _check_sum(planned: Range, rows: int, position: Position) -> None:
     """
-    Raise an error if the rows and gaps of a task do not add up to its planned offsets.
+    Raise an error if the rows and gaps of a range do not add up to its planned offsets.
 
-    Unreadable messages count as rows.
+    Here, unreadable messages count as rows.
     """
     gone = sum(stop - first for first, stop in position.gaps)
     if rows + gone != planned.stop - planned.start:
@@ -113,7 +113,7 @@ def _read_batches(
                 if position.queue == error.queue:
                     _check_end(position, error.end)
         if is_silent and _check_ends(client, left, looks, patience / look):
-            # Use a new reader: an old pull in flight must not move a position that was cut off.
+            # Use a new reader: a pull still in flight must not move a position that was cut off.
             left = [position for position in left if not position.is_done]
             reader = client.read(group, left, cluster.fetch_bytes)
 
@@ -122,10 +122,10 @@ def _check_ends(
     client: Client, positions: list[Position], looks: Counter[MessageQueue], most: float
 ) -> bool:
     """
-    Ask the masters where these queues end, and cut off positions that go beyond the end.
+    Ask the masters where these queues end, and cut off positions that were planned beyond the end.
 
-    Return whether any position was cut off. If a master reports more than `most` times that a queue
-    has messages, but sends none of them, raise an error.
+    Return whether any position was cut off. Raise an error if a master reports more than `most`
+    times that a queue has messages, but sends none of them.
     """
     tasks = [
         client.start(offsets.find_master_max_offset(client.directory, position.queue))
@@ -136,10 +136,10 @@ def _check_ends(
         try:
             end = client.wait(task)
         except pulling.MAY_PASS:
-            continue  # pulls fail in the same way, and report the error if it lasts
+            continue  # pulls fail in the same way, and raise the error if it lasts
         is_cut |= _check_end(position, end)
         looks[position.queue] += 1
-        # With a filter, the broker may search for long and find nothing.
+        # With a filter, the broker may search for a long time and find nothing.
         if position.wanted.is_everything and not position.is_done and looks[position.queue] > most:
             raise errors.UnavailableError(
                 f"{position.queue} from offset {position.next}: the broker sends no message, "
@@ -149,7 +149,12 @@ def _check_ends(
 
 
 def _check_end(position: Position, end: int) -> bool:
-    """Cut off the position if the queue ends before the planned end. Return whether it was cut."""
+    """
+    Cut off the position if its queue ends before the planned end; return whether it was cut off.
+
+    To cut off a position is to record the offsets that do not exist as a gap, and to stop reading.
+    While the queue has unread messages before its end, the position is not cut off.
+    """
     if position.stop is None or end >= position.stop:
         return False
     if not position.allow_gaps:

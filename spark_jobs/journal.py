@@ -83,7 +83,7 @@ class Entry:
     """The entry of the offset log for the end of a batch."""
 
     offsets: Offsets
-    """Where the batch ends in each queue that is read."""
+    """Where the batch ends in each queue that the query reads."""
     wanted: Filter
     """The filter of the batch."""
     aside: Offsets = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Entry:
     """Whether a batch was planned before. If so, new queues are read from their beginning."""
 
     def divide(self, reads: Callable[[str], bool]) -> tuple[Offsets, Offsets, Offsets]:
-        """Divide the queues into three: those still read, those read again, and inactive ones."""
+        """Divide the queues into three groups: still read, read again, and inactive."""
         known = self.offsets | self.aside
         at = {queue: offset for queue, offset in self.offsets.items() if reads(queue.topic)}
         back = {
@@ -103,7 +103,7 @@ class Entry:
         return at, back, {queue: known[queue] for queue in known.keys() - at.keys() - back.keys()}
 
     def write(self) -> dict[str, Any]:
-        """Write the entry. Defaults are left out, so that older versions can read it."""
+        """Write the entry. Leave out defaults, so that older versions can read the entry."""
         found: dict[str, Any] = {
             "filter": write_filter(self.wanted),
             "offsets": write_offsets(self.offsets),

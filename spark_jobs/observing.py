@@ -95,13 +95,13 @@ class TopicObserver:
         self._asker = Asker(client)
         self._barred: frozenset[Where] = frozenset()
         self.silent: frozenset[str] = frozenset()
-        """Brokers that did not answer last time."""
+        """Brokers that did not answer the last `observe`."""
 
     def observe(
         self, start: Mapping[MessageQueue, int] = NOWHERE, *, is_new: bool | None = None
     ) -> SeenOffsets:
         """
-        Ask all brokers of all topics. A broker that does not answer is left out, and logged once.
+        Ask all brokers of all topics. Leave out brokers that do not answer, and log each one once.
 
         If no name server knows a topic that was never read, raise an error. A query that skips
         losses ignores such a topic, unless the query's offset log is still empty. If no name server
@@ -109,7 +109,7 @@ class TopicObserver:
         master runs. The other brokers of that topic count as silent.
 
         Only a master can report that a topic, queue or message is gone. If a slave answers for its
-        master, queues in which the slave does not have the offset in `start` are left out.
+        master, leave out each queue whose offset in `start` the slave does not have.
         """
         is_new = not start if is_new is None else is_new
         view = _TopicView(start)
@@ -139,7 +139,7 @@ class TopicObserver:
         )
 
     def find_offsets(self, at: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Find the offset at which each queue starts, or ends."""
+        """Find the offset at which reading starts or ends in each queue."""
         unknown = sorted(at.offsets.keys() - seen.queues.keys())
         if unknown:
             raise errors.UsageError(f"offsets were given for {unknown[0]}, which cannot be read")
@@ -164,7 +164,7 @@ class TopicObserver:
         return ends
 
     def read_committed(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Read the group's committed offsets, in the queues that have one."""
+        """Read the group's committed offset of each queue that has one."""
         asks = {
             queue: offsets.find_committed(self._client.directory, self._reading.group, queue)
             for queue in seen.queues
@@ -174,7 +174,7 @@ class TopicObserver:
     def estimate_message_bytes(
         self, start: Mapping[MessageQueue, int]
     ) -> dict[MessageQueue, float]:
-        """Estimate the size of the next messages of each queue by pulling the first ones."""
+        """Estimate the bytes per message of each queue by pulling the first messages."""
         return self._run_all(
             {queue: self._measure_sample(Position(queue, at)) for queue, at in start.items()}
         )
@@ -221,7 +221,7 @@ class TopicObserver:
     def _ask_ends(
         self, at: Mapping[MessageQueue, str]
     ) -> Mapping[MessageQueue, int | errors.MqError]:
-        """Ask for the end of each queue, at the address that is given for it."""
+        """Ask for the end of each queue; `at` has the address to ask for each queue."""
         answer_seconds = self._client.directory.times.answer
         tasks = {
             queue: self._client.start(
@@ -238,7 +238,7 @@ class TopicObserver:
         return found
 
     def _find_lacking(self, candidates: set[Where]) -> set[Where]:
-        """Find the topics and brokers whose master runs, but does not have the topic."""
+        """Find those pairs of topic and broker whose master runs, but lacks the topic."""
         running = self._client.list_brokers().brokers if candidates else {}
         # Read the routes after the list of brokers: brokers in the list have already registered
         # their topics.

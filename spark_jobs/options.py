@@ -1,8 +1,8 @@
 """
 The options of the source and of the sink, parsed and checked before anything runs.
 
-docs/spark.md lists the options. Upper and lower case in their names do not matter, because Spark
-changes the case. An invalid option raises a `UsageError` that names the option.
+docs/spark.md lists the options. Their names are not case-sensitive, because Spark changes the case.
+An invalid option raises a `UsageError` that names the option.
 """
 
 import difflib
@@ -41,7 +41,7 @@ WHERE = {
     BATCH: "a batch read (spark.read)",
     SINK: "the sink (df.write, df.writeStream)",
 }
-"""What each list of options is for, in words for error messages."""
+"""The name that error messages give to the use of each list of options."""
 SPARKS_OWN = ("checkpointlocation",)
 """Other options that Spark passes to a streaming sink."""
 
@@ -71,11 +71,11 @@ class StartOrEnd:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """How to reach a cluster. It is sent to executors, so it holds no socket."""
+    """How to reach a cluster. Spark sends this object to executors, so it holds no socket."""
 
     name_servers: str
     credentials: Credentials | None = None
-    """If None, each process reads them from its environment. They are not sent to executors."""
+    """If None, each process reads them from its environment, and Spark does not send them."""
     tls: str = "false"
     """`true`, `false`, or a file of CA certificates."""
     request_timeout: float = DEFAULT_TIMES.answer
@@ -98,7 +98,7 @@ class ClusterOptions:
         return self.credentials or (_read_environment() if self.takes_environment else None)
 
     def make_tls_context(self) -> ssl.SSLContext | None:
-        """Make what TLS needs; None without TLS."""
+        """Make the TLS context; return None without TLS."""
         if self.tls == "false":
             return None
         return ssl.create_default_context(cafile=None if self.tls == "true" else self.tls)
@@ -106,14 +106,14 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read, from where to where, and how."""
+    """What to read, where to start and end, and how to read."""
 
     cluster: ClusterOptions
     topics: tuple[str, ...]
     pattern: str | None
     group: str
     commits: bool
-    """Whether offsets are committed to the brokers: only if the user has named the group."""
+    """Whether to commit offsets to the brokers. True only if the user has named the group."""
     wanted: Filter
     start: StartOrEnd
     end: StartOrEnd
@@ -154,7 +154,7 @@ def parse_reading(options: Mapping[str, str], is_stream: bool) -> Reading:
     return Reading(
         cluster=_parse_cluster(
             given, takes_environment=True
-        ),  # not for sinks: their cluster may be another one
+        ),  # not for sinks: a sink may use another cluster
         topics=topics,
         pattern=pattern,
         group=group or "evenkeel-source",
@@ -182,7 +182,7 @@ def parse_sending(options: Mapping[str, str]) -> Sending:
 
 
 class _GivenOptions:
-    """The given options, by name; upper and lower case do not matter."""
+    """The given options, by name. Names are not case-sensitive."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in known}
@@ -317,7 +317,7 @@ def _parse_edge(given: _GivenOptions, name: str, time_name: str, default: QueueE
     """
     Parse where reading starts or ends: earliest, latest and so on, or offsets as JSON.
 
-    Queues that the JSON leaves out start or end at a default.
+    Queues that the JSON leaves out start or end at the default position.
     """
     text = given.get_string(name)
     timestamp = given.get_string(time_name)

@@ -1,9 +1,9 @@
 """
 Plan which offsets the next micro-batch reads, from what the brokers report, without I/O.
 
-The offset where a new queue begins is first written to Spark's offset log. The queue is read from
-the next batch on. So the ranges of a batch depend only on two entries of that log, and a batch that
-runs again reads the same ranges.
+A batch that finds a new queue does not read it. It only writes the offset where the queue begins to
+Spark's offset log. The next batch is the first that reads the queue. So the ranges of a batch
+depend only on two entries of that log, and a batch that runs again reads the same ranges.
 """
 
 from collections.abc import Iterable, Mapping
@@ -76,7 +76,11 @@ class SeenOffsets:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits of one batch. Even so, each queue with unread messages gives at least one message."""
+    """
+    Limits of one batch.
+
+    A batch reads at least one message of each queue with unread messages, even above these limits.
+    """
 
     messages: int | None = None
     bytes: int | None = None
@@ -188,7 +192,7 @@ def check_readable(found: Iterable[Range], seen: SeenOffsets) -> None:
 
 
 def count_lag(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-    """Count the messages of each queue that were not read yet."""
+    """Count the unread messages of each queue."""
     return {
         queue: max(0, ends.max - max(offset, ends.min))
         for queue, offset in start.items()
@@ -208,9 +212,9 @@ def advance(
     limits: BatchLimits = NO_LIMITS,
 ) -> dict[MessageQueue, int]:
     """
-    Find where the next batch ends; `new` queues are added with the offsets where they begin.
+    Find where the next batch ends. Add the `new` queues, with the offsets where they begin.
 
-    Losses are skipped. A queue that cannot be read now keeps its offset.
+    Skip losses. A queue that cannot be read now keeps its offset.
     """
     shares = limits.share_out(count_readable(start, seen))
     found = skip_losses(start, seen)
@@ -218,7 +222,7 @@ def advance(
 
 
 def skip_losses(start: Mapping[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-    """Find the offsets of queues after losses are skipped; closed queues are left out."""
+    """Return the offset of each queue after its losses. Leave out closed queues."""
     found = {queue: offset for queue, offset in start.items() if not seen.is_closed(queue)}
     for queue in (found.keys() & seen.queues.keys()) - seen.barred:
         ends = seen.queues[queue]

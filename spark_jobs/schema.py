@@ -10,7 +10,7 @@ from mq_client.property_columns import Properties
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 ERROR_COLUMN = "_error"
-"""The error of a row: a transform sets it, and unreadable messages have it."""
+"""The column for the error of a row. Transforms set it. Unreadable messages have it too."""
 _COLUMNS = {
     "topic": ("string", pa.string()),
     "broker_name": ("string", pa.string()),
@@ -61,7 +61,7 @@ def make_few_rows(messages: Sequence[StoredMessage], include_properties: bool) -
 
 
 def make_unreadable_rows(found: Sequence[Unreadable], include_properties: bool) -> pa.RecordBatch:
-    """Make rows of unreadable messages; the last column has the error."""
+    """Make rows of unreadable messages. The last column has the error of each message."""
     errors = [(each.message, f"{each.queue} offset {each.first}: {each.reason}") for each in found]
     return make_error_rows(errors, include_properties)
 
@@ -69,7 +69,7 @@ def make_unreadable_rows(found: Sequence[Unreadable], include_properties: bool) 
 def make_error_rows(
     found: Sequence[tuple[StoredMessage, str]], include_properties: bool
 ) -> pa.RecordBatch:
-    """Make rows of messages with errors, which are in the last column."""
+    """Make rows of messages with errors. The last column has the error of each message."""
     rows = [{**_list_fields(message), ERROR_COLUMN: error} for message, error in found]
     kind = _make_arrow_schema(include_properties).append(pa.field(ERROR_COLUMN, pa.string()))
     return pa.RecordBatch.from_pylist(rows, schema=kind)

@@ -117,7 +117,7 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 
 
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
-    """Send to each queue one batch at a time, so that the next batch waits for the last one."""
+    """Send one batch at a time to each queue: the next batch waits until the last is stored."""
     by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
     queues_of = functools.cache(lambda topic: choosing.list_writable(client.find_route(topic)))
     for message, key in zip(
@@ -181,7 +181,7 @@ def _group_by_topic(messages: Iterable[Message]) -> dict[str, list[Message]]:
 
 
 def _divide(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Divide into batches that a broker accepts. A larger message is sent alone."""
+    """Divide into batches that a broker accepts. A message above the limit is sent alone."""
     piece: list[Message] = []
     size = 0
     for message in messages:

@@ -1,8 +1,8 @@
 """
-The data source `rocketmq`, for streams and bounded reads, and its sinks for both.
+The data source `rocketmq`: readers for streams and bounded reads, and sinks for both.
 
 A reader plans in a Python process of the driver. Spark sends copies of the reader to the executors,
-where they read. So a reader holds no connection: each process opens its own.
+and these copies read the messages. So a copy carries no connection: each process opens its own.
 """
 
 import functools
@@ -135,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """
-        Begin without any queue: the first batch writes to the log where each queue begins.
+        Begin without any queue: the first batch writes the begin of each queue to the offset log.
 
         Spark does not store the initial offset before the first batch is committed, and asks for it
         again if that batch runs again. By then brokers may report other offsets, or be down.
@@ -183,7 +183,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(partition, self._reading)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the group's offsets to the brokers, so that its lag is visible."""
+        """Commit the group's offsets to the brokers, so that the group's lag is visible."""
         if self._reading.commits:
             reachable = {
                 queue: offset
@@ -218,9 +218,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _find_new(
         self, at: Mapping[MessageQueue, int], seen: SeenOffsets, is_begun: bool
     ) -> dict[MessageQueue, int]:
-        """Find where new queues begin: the queues that are not in the offset log yet."""
+        """Find where the new queues begin, which are not in the offset log yet."""
         if not is_begun:
-            # A queue that is left out now would count as new later, and be read from its beginning.
+            # If a queue were left out now, it would count as new later, and be read from its start.
             return self._find_begin(require_masters(require_all(seen)))
         queues = {
             queue: ends
@@ -232,7 +232,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._observer.find_offsets(edge, replace(seen, queues=queues)) if queues else {}
 
     def _resume(self, back: dict[MessageQueue, int], seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Continue at a topic's last offsets, or later if other members have read further."""
+        """Return where a topic continues: its last offsets, or later if others have read on."""
         there = {queue: ends for queue, ends in seen.queues.items() if queue in back}
         if not there or not self._reading.commits:
             return back

@@ -8,8 +8,8 @@ number of connections, also from other processes. Nothing is changed until a rul
     answers.after = lambda asked, answer: said(answer, 20, "MESSAGE_WAS_REMOVING", next_offset=40)
 
 `after` gets each answer of a broker, and returns the answer that the client gets instead; None
-means that the client gets no answer. `before` may answer a request itself, which the broker then
-never sees. The threads of the relays call the rules one at a time.
+means that the client gets no answer. `before` can answer a request itself; the broker then never
+sees that request. The threads of the relays call the rules one at a time.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ def said(
     **numbers: int,
 ) -> Frame:
     """
-    Change a pull's answer; values that are not given stay. An empty remark removes the remark.
+    Change a pull's answer. Omitted values stay as they are; an empty remark removes the remark.
 
     Numbers: next_offset, min_offset, max_offset, and broker_id (where to pull next).
     """
@@ -86,14 +86,14 @@ def said(
 
 
 def answer_to(asked: Asked, code: int, remark: str, **numbers: int) -> Frame:
-    """Make a pull's answer without the broker; numbers that are not given are 0."""
+    """Make the answer to a pull without asking the broker. Omitted numbers are 0."""
     nothing = dict.fromkeys(_NUMBERS.values(), "0")
     empty = Frame(code, asked.frame.opaque, frames.ANSWER, nothing)
     return said(empty, None, remark, None, **numbers)
 
 
 class Answers(Proxy):
-    """The relay of the name server. It makes a broker's relay when it first names that broker."""
+    """The relay of the name server. It starts a relay for each broker that its answers name."""
 
     def __init__(self, name_server: str) -> None:
         super().__init__(name_server)
@@ -115,7 +115,7 @@ class Answers(Proxy):
             raise self._failures[0]
 
     def broker(self, name: str, broker_id: int = 0) -> Proxy:
-        """Find the relay of a broker whose address a client knows."""
+        """Find a broker's relay. A client must already have received the broker's address."""
         return next(
             relay
             for relay in self._brokers.values()
@@ -138,7 +138,7 @@ class Answers(Proxy):
         return conversation.takers(to_client, to_peer)
 
     def _lead_here(self, asked: Frame, answer: Frame) -> Frame:
-        """Put the relays' addresses into an answer that names brokers."""
+        """Replace the addresses of brokers in an answer by those of their relays."""
         if answer.code or asked.code not in (GetRoute.code, GetCluster.code):
             return answer
         told: Any = lenient_json.parse(answer.body)
@@ -181,7 +181,7 @@ class _BrokerRelay(Proxy):
 
 
 class _Conversation:
-    """One connection: the requests in flight, and what to do with bytes of each direction."""
+    """One connection: its requests in flight, and how to handle the bytes of each direction."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """
 Asks a real server of members over HTTP, and compares each answer with the OpenAPI document.
 
-The server has run for longer than a session, so it grants at once.
+The server has run for longer than a session, so it grants queues immediately.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ EPOCH = 3
 
 
 class Clock:
-    """A clock that a test can put forward."""
+    """A clock that a test can advance."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -41,7 +41,7 @@ class Clock:
 
 @dataclass
 class Asking:
-    """A server that coordinates the group `BILLING`, and the way to ask it."""
+    """Sends requests to a server that coordinates the group `BILLING`."""
 
     coordination: Coordination
     clock: Clock
@@ -74,7 +74,7 @@ def play(
     session: str = SESSION,
     door: Door | None = None,
 ) -> None:
-    """Play a story with a group whose queues have this owner."""
+    """Play a story with a group in which `owner` owns all queues."""
 
     async def run() -> None:
         clock = Clock()

@@ -87,7 +87,7 @@ def examples() -> str:
 
 
 def member_pods() -> str:
-    """Make the manifests that a benchmark applies for members; their program does nothing."""
+    """Make the manifests that a benchmark applies for members. Here, their program does nothing."""
     program = members.make_program("image", "true", {"/code": ROOT})
     return (
         f"{members.make_manifests('orders')}---\n{json.dumps(pods.build('orders', program, ROOT))}"

@@ -18,7 +18,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-# No deadline: shared machines may pause. With the blob, Hypothesis can repeat a case.
+# No deadline: a shared machine can pause. With the blob, Hypothesis can repeat a case.
 hypothesis.settings.register_profile("evenkeel", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("evenkeel")
 

@@ -1,4 +1,4 @@
-"""Runs the real coordinator in a thread, over HTTP; a test publishes its assignments."""
+"""Runs the real coordinator in a thread and serves it over HTTP. Tests publish assignments."""
 
 import asyncio
 import threading
@@ -48,7 +48,7 @@ class Coordinator:
     session: str
     port: int = 0
     tags: str | None = None
-    """Which messages the group reads; None: all."""
+    """The tags of the messages that the group reads. None means all messages."""
     _epoch: int = 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _ready: threading.Event = field(default_factory=threading.Event)
@@ -74,13 +74,13 @@ class Coordinator:
 
     @property
     def held(self) -> HeldQueues | None:
-        """Where the group's queues are; None while nothing is published."""
+        """How many queues are in each state; None until an assignment is published."""
         assert self._coordination is not None
         return self._coordination.find_held(_KEY)
 
     @property
     def client_ids(self) -> frozenset[str]:
-        """The members' ids at the brokers, as the members have reported them."""
+        """The ids that members use at the brokers, as the members have reported them."""
         assert self._coordination is not None
         return self._coordination.list_client_ids(_KEY) or frozenset()
 

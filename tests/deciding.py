@@ -83,7 +83,7 @@ def message(decision: GroupDecision, kind: str) -> str:
 
 
 def settled(**spec: Any) -> GroupStatus:
-    """A group whose two executors have adopted epoch 1."""
+    """Return the status of a group whose two executors have adopted epoch 1."""
     first = group_status.decide(group(**spec), seen(), START).status
     job = running({"billing-0": "0", "billing-1": "1"}, 1)
     return group_status.decide(group(first, **spec), seen(job), START).status
@@ -94,6 +94,6 @@ ALL = {**BOTH, "billing-2": "2"}
 
 
 def grown(**spec: Any) -> GroupStatus:
-    """A settled group that has just got a third slot, which is still empty."""
+    """Return the status of such a group that has just got a third slot, which is still empty."""
     wider = group(settled(**spec), job={"executors": 3}, **spec)
     return group_status.decide(wider, seen(running(BOTH, 1)), at(1)).status

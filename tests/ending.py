@@ -7,7 +7,7 @@ PATIENCE_SECONDS = 120.0
 
 
 def ends(pid: int, seconds: float = PATIENCE_SECONDS) -> bool:
-    """Whether the process ends in time."""
+    """Wait for the end of the process; return False if it does not end in time."""
     try:
         watched = os.pidfd_open(pid)
     except ProcessLookupError:

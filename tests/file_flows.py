@@ -1,5 +1,5 @@
 """
-Flows into files whose driver or task dies at a step of a commit.
+Flows that write files, and whose driver or task dies at a step of a commit.
 
 The messages of the only queue are numbers. Multiples of five are dead letters.
 """
@@ -60,7 +60,7 @@ class FilesPlace:
 
 
 class FileStage(DyingStage):
-    """One flow: its files, its journal, and drivers and tasks that die once at a given step."""
+    """One flow: its files, journal, drivers and tasks. A driver or task dies at a given step."""
 
     driver_steps = DRIVER_STEPS
 
@@ -118,7 +118,7 @@ class FileStage(DyingStage):
     def run_task(self, server: FlowServer, sinks: SeparateSinks, executor: str) -> None:
         """Run a task until everything is committed; raise an error if task or driver dies."""
         task = self.task = Task(server.port, "a", executor)
-        calls = task.calls = 100 * int(executor)  # no answer to an earlier task matches
+        calls = task.calls = 100 * int(executor)  # so that no answer to an earlier task matches
         try:
             while not (isinstance(found := task.ask(), set) and QUEUE in found):
                 server.check()
@@ -175,7 +175,7 @@ class FileStage(DyingStage):
         return Counter(json.loads(line)["number"] for line in lines)
 
     def list_files(self, name: str) -> list[str]:
-        """List the files with rows of a sink, hidden ones too."""
+        """List the files in which a sink has rows, including hidden files."""
         selector = pyarrow.fs.FileSelector(f"{self.place.root}/{name}", recursive=True)
         found = self.place.system.get_file_info(selector)
         return [each.path for each in found if each.base_name.startswith("part-")]
@@ -189,7 +189,8 @@ def play(place: FilesPlace, step: str, commit: int, monkeypatch: pytest.MonkeyPa
     """Let drivers and tasks run until everything is committed, and check what readers see."""
     stage = FileStage(place, step, commit)
     monkeypatch.setattr(folders, "move", stage.see)
-    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # none ends on a slow machine
+    # Sessions are so long that none ends, even on a slow machine.
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))
     has_died = False
     while stage.left or offsets.read_offsets(stage.kept.entries[-1].offsets)[QUEUE] < MESSAGES:
         try:
@@ -207,7 +208,7 @@ def play(place: FilesPlace, step: str, commit: int, monkeypatch: pytest.MonkeyPa
 
 
 def write(folders: SinkFolders, number: int) -> str:
-    """Write a hidden folder whose only row is a number, and return it."""
+    """Write a hidden folder whose only row is a number; return its path."""
     folder = folders.name_hidden("session", number)
     folders.files.write(folder, "part-0.json", lambda file: file.write(b"%d" % number))
     return folder

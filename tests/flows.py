@@ -1,4 +1,4 @@
-"""The two sides of a flow that tests play: a journal in memory, and a task that says anything."""
+"""Replaces parts of a flow in tests: a journal in memory, and a task that sends any message."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ SECRET = "secret"  # only for tests
 
 
 class FakeJournal:
-    """Keeps entries and files of a checkpoint in memory, and fails as often as it is told."""
+    """Keeps entries and files of a checkpoint in memory, and raises the errors in `failures`."""
 
     def __init__(
         self, entries: Iterable[JobState] = (), files: Mapping[str, str] | None = None
@@ -96,28 +96,28 @@ class DiedError(BaseException):
 
 class DyingStage:
     """
-    A flow whose driver or task dies once, at a given step.
+    A flow whose driver or task dies one time, at a given step.
 
     The flow's server uses this object as its journal.
     """
 
     driver_steps: tuple[str, ...]
-    """The steps before and after an entry of the journal, and further steps of the driver."""
+    """The steps before and after a write to the journal, then further steps of the driver."""
 
     def __init__(self, kept: FakeJournal, dies_at: str, commit: int) -> None:
         self.kept = kept
         self.dies_at = dies_at
         self.left = commit
-        """How often the step is still reached until the driver or the task dies at it."""
+        """How many more times the step is reached. The last time, the driver or the task dies."""
         self.task: Task | None = None
-        """The task that runs. A driver that begins has none yet."""
+        """The running task; None while the first driver starts."""
 
     def pass_step(self, step: str) -> None:
         if step == self.dies_at and self.left:
             self.left -= 1
             if self.left == 0:
                 if step in self.driver_steps and self.task is not None:
-                    # The connections of a process end with it.
+                    # When a process ends, its connections end too.
                     self.task.socket.shutdown(socket.SHUT_RDWR)
                 raise DiedError(step)
 
@@ -132,7 +132,7 @@ class DyingStage:
 
 
 class Task:
-    """A task that says what the test wants."""
+    """A task that sends the messages that the test wants."""
 
     def __init__(self, port: int, slot: str, executor: str = "1", secret: str = SECRET) -> None:
         self.slot = slot

@@ -1,4 +1,4 @@
-"""Followers in processes of their own, which a test starts, freezes and kills."""
+"""Followers in separate processes, which a test can start, freeze and kill."""
 
 import abc
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass
 class Members(abc.ABC):
-    """Members of the group of a coordinator, each a process."""
+    """Members of a coordinator's group, each in its own process."""
 
     coordinator: Coordinator
     folder: Path
@@ -58,7 +58,7 @@ class Followers(Members):
     """Members in Python. The handler is a module in the folder."""
 
     handler: str
-    """As the command line takes it: `module:function`."""
+    """The handler as the command line takes it: `module:function`."""
 
     def make_command(self, name: str) -> list[str]:
         return [

@@ -18,7 +18,7 @@ def members(*names: str) -> list[Member]:
 
 
 def owners(topic: str = "orders", broker: str = "broker-a", **ids: Sequence[int]) -> Given:
-    """Make previous owners with their ids, as a status gives them."""
+    """Make the previous owners of queues, in the form that a plan takes."""
     return {
         name: [Queue(topic, broker, number) for number in numbers] for name, numbers in ids.items()
     }
@@ -30,7 +30,7 @@ def ids(made: Plan, consumer: str) -> list[int]:
 
 
 def reasons(moves: Iterable[Move]) -> list[tuple[str | None, str | None, int, str]]:
-    """List moves without their queues, for comparisons."""
+    """List the moves without their queues, so that tests can compare them."""
     return sorted((m.source or "", m.target or "", m.size, m.reason) for m in moves)
 
 

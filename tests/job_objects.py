@@ -114,7 +114,7 @@ def templated(who: str, spec: Document, **metadata: Any) -> ConsumerGroup:
 
 
 def of(who: str, **process: Any) -> Document:
-    """Return fields of the spec for the driver or for the executors."""
+    """Return the part of a job's spec for the driver or for the executors."""
     return {who: process}
 
 

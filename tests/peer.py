@@ -2,7 +2,8 @@
 A name server and broker in one, on loopback, whose answers a test chooses.
 
 `with Peer() as peer` answers at `peer.address`. It has the topic "orders" on broker-a, with four
-queues of 100 messages each; a pull returns ten. Requests in `held` are answered after `let_go`.
+queues of 100 messages each; a pull returns ten messages. A request whose code is in `held` gets its
+answer after `let_go`.
 """
 
 import json

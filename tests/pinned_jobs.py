@@ -89,7 +89,7 @@ def described(tmp_path: Path, **changes: Any) -> Path:
 
 
 def make_job_file(**changed: Any) -> JobFile:
-    """Make a job file with these fields changed, in the form that they have in JSON."""
+    """Make a job file with these fields changed. Their values are as in JSON."""
     parts = {
         "name": "billing",
         "source": {},

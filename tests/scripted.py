@@ -29,7 +29,7 @@ class Stage:
         self.directory = Directory("ns:1", machine, Times(**times))
 
     def play(self, flow: Flow[Value], script: Sequence[Any]) -> Played[Value]:
-        """Give the answers in turn, and raise those that are errors. The flow must use them all."""
+        """Give the answers in turn; raise those that are errors. The flow must use all answers."""
         answers = list(script)
         asked: list[str] = []
         pauses: list[float] = []

@@ -35,7 +35,7 @@ def message(
     version: int = 1,
     behind: bytes = b"",
 ) -> bytes:
-    """Write one message. `body` is what is stored, so compressed if `sys_flag` says so."""
+    """Write one message. `body` is stored unchanged: compress it if `sys_flag` says so."""
     name = topic.encode() if isinstance(topic, str) else topic
     raw = texts if isinstance(texts, bytes) else properties.encode(texts)
     for host, bit in ((born_host, wire.BORN_V6), (store_host, wire.STORE_V6)):
@@ -66,7 +66,7 @@ def with_int(data: bytes, place: int, value: int) -> bytes:
 
 
 def compress(body: bytes, codec: Codec) -> bytes:
-    """Make a body small, as a producer does."""
+    """Compress a body as a producer does."""
     match codec:
         case Codec.LZ4:
             return bytes(lz4.frame.compress(body))

@@ -16,7 +16,7 @@ from spark_jobs.pipeline.flow.sinks.tables import TablePlace
 
 @dataclass(frozen=True)
 class LakeTable:
-    """Where a table is, and how others than a flow use it."""
+    """Where a table is, and how a program other than a flow uses it."""
 
     place: TablePlace
     read: Callable[[], pa.Table]

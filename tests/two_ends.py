@@ -2,7 +2,7 @@
 Divides the tests between two processes (pytest-xdist), which take one file at a time.
 
 One process begins with the tests of Spark, the other with those of the operator, and they meet at
-the short tests. So each process keeps its servers, and neither waits long for the other one.
+the short tests. So each process keeps its servers, and neither process waits long for the other.
 """
 
 from collections.abc import Iterable

@@ -3,8 +3,8 @@ Play a script on our own engine: `python -m benchmarks.alloc.ours STICKY`.
 
 STICKY calls `plan.plan` as the control loop does: it makes a Plan from the last Plan, the ranges of
 the routes and the members. STATUS begins cold: it reads the last plan from the text of a status,
-and writes the text of the next one. The names of RocketMQ's strategies mean our versions of these,
-with one call per topic for the whole group.
+and writes the text of the next status. The names of RocketMQ's strategies mean our versions of
+these, with one call per topic for the whole group.
 """
 
 import json

@@ -148,7 +148,7 @@ class Player(Generic[Result]):
         return result, millis
 
     def _settle(self, result: Result) -> Result:
-        """Settle a result. Without previous owners, there is nothing to settle."""
+        """Return the final result. Without previous owners, the result is already final."""
         return result if self._previous is None else self._planner.settle(self._group, result)
 
 

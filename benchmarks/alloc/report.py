@@ -57,14 +57,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A peer, and the limit of our time as a multiple of the peer's."""
+    """A peer, and the limit of our time as a multiple of the peer's time."""
 
     ours: Program
     peer: Program
     limit: float = 1
     strict: bool = True
     limit_of_full: float | None = None
-    """The limit for the event FULL; reaching it is allowed."""
+    """The limit for the event FULL. A ratio that equals the limit meets the target."""
 
 
 RIVALS = (

@@ -4,8 +4,9 @@ Plays events with consumers that write down what they consume: a line of JSON fo
     {"ms": 1700000000009, "broker": "broker-a", "queue": 0,
      "numbers": [7, 8], "stored": [1700000000000, 1700000000002]}
 
-Each consumer has a seat, a lasting name like that of a StatefulSet's pod. The consumer that
-replaces a killed one gets its seat. A queue counts as moved when it goes to another seat.
+Each consumer has a seat, which is a lasting name, as the pods of a StatefulSet have. A consumer
+that replaces a killed consumer gets the seat of the killed consumer. A queue counts as moved when
+it goes to another seat.
 """
 
 import contextlib
@@ -27,7 +28,10 @@ SetQueues = Callable[[int], None]
 _STEADY_SECONDS = 3.0
 """Consumption counts as steady if it was regular for this long."""
 _STEADY_NUMBERS = 2 * _STEADY_SECONDS * sender.A_SECOND
-"""How far apart the numbers consumed lately may be; a backlog or a second read exceeds this."""
+"""
+The limit for the difference between the highest and the lowest number consumed lately. A backlog,
+or reading messages again, causes a larger difference.
+"""
 _LATELY = 10_000
 """How many of the last batches to examine: more than are consumed in _STEADY_SECONDS."""
 _PATIENCE_SECONDS = 300.0
@@ -183,8 +187,8 @@ class Consumers:
         """
         Whether consumption is steady.
 
-        Lately each queue must have had one reader, each reader must have had its share of the
-        queues, and no message may have been old.
+        It is steady if lately each queue had one reader, each reader had its share of the queues,
+        and no old message was consumed.
         """
         self._look()
         since = time.time() - _STEADY_SECONDS
@@ -194,7 +198,8 @@ class Consumers:
         numbers = [number for each in lately for number in each.consumed.numbers]
         readers = {(each.consumed.queue, each.seat) for each in lately}
         shares = Counter(seat for _, seat in readers)
-        # Newest first, so the entry that remains is the first read of a queue in the window.
+        # The newest reads come first, and older ones replace them. So the first read of each queue
+        # in the window remains.
         first_at = {each.consumed.queue: each.consumed.at for each in reversed(lately)}
         if not first_at or max(first_at.values()) > since + _STEADY_SECONDS / 2:
             return False  # a consumer that has just started reads the backlog

@@ -79,7 +79,9 @@ class Effect:
     moved: int
     """Queues whose owner changed."""
     taken_up: float | None
-    """Seconds until every new reader had read its queue; None if no reader is new."""
+    """
+    Seconds until each queue with a new reader was read by that reader; None without such queues.
+    """
     delay: float | None
     """The 99th percentile of the seconds from storing to consuming; None without messages."""
 
@@ -185,7 +187,7 @@ def _find_readers(
 
 
 def _again(consumed: Iterable[Consumed]) -> tuple[list[float], dict[int, float]]:
-    """List when messages were consumed again, and when each was consumed first."""
+    """List when messages were consumed again, and when each message was first consumed."""
     first: dict[int, float] = {}
     again: list[float] = []
     for each in consumed:

@@ -18,7 +18,7 @@ MEMBER_GAPS = {
 }
 """For members: the longest time that a queue may stand still, in seconds."""
 BESIDE_SECONDS = 0.3
-"""The same for queues of the other brokers, if a broker is killed."""
+"""For members: the same limit for queues of the other brokers, if a broker is killed."""
 DELAY_SECONDS = 0.05
 """For members: the most seconds from storing to reading, for 99 % of all messages."""
 FLOW_GAPS = {

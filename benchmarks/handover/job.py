@@ -25,7 +25,7 @@ ABOUT = """a ConsumerGroup with a job, trigger 1 s, and a file sink. A message c
 CUT_SECONDS = 120.0
 DRIVER, DRIVER_CUT = "the driver is killed", "the driver is cut off"
 _STEADY_BATCHES = 2
-"""After this many batches with all queues, consumption is steady."""
+"""Consumption counts as steady after this number of batches with all queues."""
 
 
 class SparkJob:
@@ -108,7 +108,7 @@ class SparkJob:
         return {MessageQueue(self._topic, *queue): owner for queue, owner in found.items()}
 
     def list_consumed(self) -> Iterator[Consumed]:
-        """Read the sink: rows are consumed when their batch is complete."""
+        """Read the sink. Rows count as consumed when their batch is complete."""
         for end, rows in self.make_rows():
             found: dict[tuple[MessageQueue, str], list[sinks.Row]] = defaultdict(list)
             for row in rows:

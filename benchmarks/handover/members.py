@@ -40,7 +40,9 @@ COORDINATOR, TOKEN, AUTHORITIES = (
     "/var/run/evenkeel/token",
     "/var/run/evenkeel/ca.crt",
 )
-"""Where a program in a pod finds the three, as in the example."""
+"""
+Where a program in a pod finds the coordinator, the token and the authorities, as in the example.
+"""
 _EXAMPLE = ROOT / "examples" / "members" / "billing.yaml"
 
 

@@ -34,7 +34,7 @@ class Side(Protocol):
         """Add a consumer."""
 
     def leave(self) -> None:
-        """Remove that consumer; it may shut down properly."""
+        """Remove that consumer. It has time to shut down properly."""
 
     def kill(self) -> None:
         """Kill a consumer; another one takes its place."""

@@ -2,8 +2,8 @@
 Play events of pods at a steady rate, and measure how soon statuses follow.
 
 In each selected group, one pod becomes unready or is deleted. With the group's next event it
-becomes ready again or is created again, and so on. A group's next event comes only seconds after
-the last one, so that each new status belongs to one event.
+becomes ready again or is created again, and so on. The next event of a group follows only after
+some seconds, so that each new status belongs to one event.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ A_SECOND = 20
 MOST_PICKED = 300
 PATIENCE_SECONDS = 180.0
 QUIET_SECONDS = 1.0
-"""A group counts as quiet after this time, which is longer than any debounce."""
+"""The pause after which a group counts as quiet. It is longer than any debounce."""
 
 
 class NotShownError(SandboxError):

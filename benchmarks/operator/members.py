@@ -30,13 +30,13 @@ from sandbox.kubernetes import ApiRefusedError
 from sandbox.process import SandboxError, make_folder
 
 A_SECOND = 20
-"""How many members leave each second. As many join."""
+"""How many members leave each second. The same number joins."""
 AWAY_SECONDS = 1.0
 ANSWER_SECONDS = 60.0
 PATIENCE_SECONDS = 300.0
 RETRY_SECONDS = 0.5
 QUIET_SECONDS = 20.0
-"""When no grant has changed for this time, longer than a rebalance, all members are settled."""
+"""If no grant changes for this time, the grants are final. A rebalance does not take as long."""
 SESSION_OVER = Refusal.SESSION_OVER.value
 _TOKEN_SECONDS = 3600
 _Condition = Callable[[], bool]

@@ -1,4 +1,4 @@
-"""Makes Kubernetes objects as JSON. Pods are as large as real ones: memory depends on it."""
+"""Makes Kubernetes objects as JSON. Pods are as large as real ones, as memory use depends on it."""
 
 from typing import Any
 

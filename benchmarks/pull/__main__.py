@@ -28,7 +28,7 @@ QUICK_MESSAGES, QUICK_ROUNDS = 64_000, 3
 SENT = 400 * messages.A_BATCH
 SOAK_MINUTES = 10
 SOAK_ROUNDS = 50
-"""How many pulls warm up, and how many are compared at the start and at the end."""
+"""The number of pulls for the warm-up, and the number compared at the start and at the end."""
 
 
 def main() -> int:

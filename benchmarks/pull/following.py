@@ -39,7 +39,7 @@ class AllQueues:
     url, group, member = "none", "bench/bench", "bench"
 
     def __init__(self, source: GroupSource, job: Job) -> None:
-        """Answer from now on."""
+        """Prepare the grants of all queues."""
         self._source = source
         self._grants = write_queues(
             MessageQueue(job.topic, BROKER, each) for each in range(job.queues)

@@ -2,8 +2,8 @@
 Measures what 50 tasks cost the driver of a flow: `python -m benchmarks.spark.many_slots SECONDS`.
 
 The driver's side is real: its server, and its journal on a file system that Spark reaches. The
-tasks are real too, except that their brokers make up messages: no machine has 50 executors for
-this. All tasks run in one process, which is not measured.
+tasks are real too, but they get made-up messages instead of messages from brokers. No machine has
+50 executors for this, so all tasks run in one process, which is not measured.
 """
 
 import asyncio
@@ -106,12 +106,12 @@ class MadeUpBrokers:
     """Brokers that have a new message for each queue from time to time."""
 
     def __init__(self, rows: TaskRows) -> None:
-        """Have no messages yet."""
+        """Begin without messages."""
         self._rows = rows
         self._next: dict[MessageQueue, Iterator[int]] = {}
 
     async def locate(self, work: Work) -> int:
-        """Begin where the journal says."""
+        """Return the offset that the journal contains, to begin there."""
         assert work.stored is not None
         self._rows.hold(work)
         self._next[work.queue] = itertools.count(work.stored)
@@ -130,10 +130,10 @@ class MadeUpBrokers:
         await self._rows.commit(work, offset)
 
     async def bury(self, work: Work, letter: DeadLetter) -> None:
-        """No message fails."""
+        """Do nothing, because no message fails."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 def _serve() -> None:

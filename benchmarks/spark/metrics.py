@@ -22,7 +22,7 @@ class Histogram:
     name: str
 
     def wait_for_observations(self, wanted: int) -> list[float]:
-        """Wait for `wanted` observations. Two that arrive together count as twice their mean."""
+        """Wait for `wanted` observations. If two arrive together, each counts as their mean."""
         found: list[float] = []
         count, total = self._read()
         heard = time.monotonic()
@@ -43,7 +43,11 @@ class Histogram:
 
 
 def read(port: int, names: Sequence[str]) -> list[float]:
-    """Request only these metrics without labels, because others query brokers or are long."""
+    """
+    Read the values of these metrics, which have no labels.
+
+    No other metrics are requested, because others query brokers or are long.
+    """
     query = urllib.parse.urlencode({"name[]": names}, doseq=True)
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics?{query}") as answer:

@@ -35,7 +35,9 @@ Document = dict[str, Any]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 ANSWER_SECONDS = 15.0
 POD_SECONDS = 5.0
-"""Time limit for a pod's answer. If the pod no longer exists, the API server waits longer."""
+"""
+Time limit for a pod's answer. For a pod that no longer exists, the API server itself waits longer.
+"""
 ANSWER_BYTES, POD_BYTES = 256 * 2**20, 32 * 2**20
 """
 Limits of an answer's size. They are enough for 500 objects, and for the metrics of a driver that

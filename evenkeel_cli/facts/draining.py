@@ -15,7 +15,7 @@ MOST_NAMED = 20
 
 
 def find_readers(group: ConsumerGroup) -> dict[str, Assigned]:
-    """Map pods that read queues, or consumers of a static list, to their assignments, by name."""
+    """Map the name of each pod that reads queues, or of each static consumer, to its assignment."""
     found = group.status.assignments
     if group.spec.job is None and not planning.has_members(group):
         return {each.consumer: each for each in found}

@@ -39,7 +39,9 @@ class Row:
     queues: QueueRange
     owner: Assigned | None
     told: Told | None
-    """The last known move of the queues. A later move may have led to the present owner."""
+    """
+    The last known move of the queues. A later, unknown move may have led to the present owner.
+    """
     future: Future | None
     """None if the queues will stay."""
 

@@ -41,7 +41,7 @@ class Dealer:
     deal: Callable[[Queues, Consumers, Config], Assignment]
     """Deal to the whole group. Two consumers may get the same list object: do not change it."""
     deal_one: Callable[[str | None, Queues, Consumers, Config], list[Queue] | None]
-    """Deal to one caller. None stands for RocketMQ's null, which its loop reads as "no queues"."""
+    """Deal to one caller. None means null, which RocketMQ's rebalance loop reads as "no queues"."""
     check: Callable[[Config], None] = accept_any
     """Refuse bad settings before any list is read, as RocketMQ's constructor does."""
     deals_null: Callable[[Sequence[str], Config], bool] = never_null
@@ -66,7 +66,7 @@ def check_group(queues: Queues, consumers: Consumers) -> tuple[list[Queue], Sequ
 def check_call(
     caller: str | None, queues: Queues, consumers: Consumers
 ) -> tuple[str, Sequence[Queue], Sequence[str]]:
-    """Check caller and lists in RocketMQ's order. The caller need not be in the list."""
+    """Check the caller and the lists in RocketMQ's order. The caller need not be in the list."""
     if not caller:
         raise errors.IllegalArgumentException("currentCID is empty")
     if not queues:

@@ -2,8 +2,9 @@
 CONSISTENT_HASH: hashes place consumers and queues on a ring; a queue's owner is the next consumer.
 
 If consumers join or leave, only few queues move, but the loads are uneven. The ring has 2^32
-places. All clients must hash the same strings, otherwise their rings would differ. They hash
-`<id>-<number>` for each of a consumer's points and `print_queue` for a queue, by MD5 over UTF-8.
+places. All clients must hash the same strings, otherwise their rings would differ. For each point
+of a consumer they hash `<id>-<number>`, and for a queue the result of `print_queue`. The hash is
+MD5 over UTF-8.
 """
 
 import bisect
@@ -59,8 +60,9 @@ def build_ring(consumers: Sequence[str], nodes: int) -> tuple[list[int], list[st
     Return the places of all points, ascending, and the owner of each place.
 
     The first owner is repeated at the end, which closes the circle. If two points have the same
-    place, the later consumer owns it. If an id is repeated, its further points get new numbers,
-    starting at the number of points that the id still has on the ring.
+    place, the consumer that comes later in the list owns the place. If an id is listed again, it
+    gets further points. Their numbers start at the number of points that the id still has on the
+    ring.
     """
     if nodes * len(consumers) > MOST_POINTS:
         raise errors.BadRequestError(

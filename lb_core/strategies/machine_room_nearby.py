@@ -6,8 +6,8 @@ rooms' names. So a queue never leaves a room that has a consumer, even if that c
 overloaded.
 
 The other strategy is `config["inner"]`, and reads the same settings. A queue's room is its zone; a
-consumer's room is in `config["consumerZones"]`. If a room is not given, it is the text before the
-first '-' of the broker's name or the consumer's id.
+consumer's room is in `config["consumerZones"]`. If a room is missing there, it is the text before
+the first '-' of the broker's name or the consumer's id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,8 @@ from lb_core.strategies.strategy import MOST_SINGLE_QUEUES
 NAME = "MACHINE_ROOM_NEARBY"
 MOST_STEPS = 4_000_000
 """
-Limit of two sums over all rooms: consumers (on a hash ring, their points), and dealt queues.
+Limit of each of two sums over all rooms: the consumers (with a hash ring, the consumers' points)
+to which a room is dealt, and the queues that are dealt.
 
 Each room without consumers is dealt to all consumers, so hostile settings could cause any amount of
 work.
@@ -88,7 +89,11 @@ def _refuse_absurd(steps: int) -> None:
 
 
 def _order_rooms(queues_in: Mapping[str, object], consumers_in: Mapping[str, object]) -> list[str]:
-    """List rooms with consumers first. They share no consumer, so their order does not matter."""
+    """
+    List the rooms with consumers first, then the others by name.
+
+    Rooms with consumers share no consumer, so the order of these rooms does not matter.
+    """
     shared = [room for room in queues_in if room in consumers_in]
     return shared + model.sort_texts(room for room in queues_in if room not in consumers_in)
 

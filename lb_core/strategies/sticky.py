@@ -63,7 +63,7 @@ def allocate(queues: Inventory, group: Group, policy: Policy, previous: Previous
 
 def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: int) -> Disputed:
     """
-    Settle disputes that need no computation, and return up to `most` of the others.
+    Resolve disputes that need no computation, and return up to `most` of the others.
 
     A claimant that is waiting keeps the disputed queues. In sets beyond `most`, the first eligible
     claimant keeps the queues; if no claimant is eligible, the queues become free.
@@ -83,10 +83,9 @@ def _settle_disputes(outcome: Outcome, group: Group, disputed: Disputed, most: i
 
 
 def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Runs) -> None:
-    """Allocate where all queues are alike: only their number matters."""
+    """Allocate queues that are all alike, so that only their number matters."""
     # Proof: each consumer gives exactly the queues beyond its quota, and no other queue moves. So
-    # the moves are as few as these quotas allow, and `_pick_larger` chooses among equally good
-    # quotas.
+    # the moves are as few as these quotas allow. `_pick_larger` chooses among equally good quotas.
     loads = [outcome.loads.get(name, 0) for name in group.eligible]
     quotas = quota.level(group.capacities, sum(loads) + inventory.count(free))
     outcome.best_top = quotas.find_top(group.capacities)

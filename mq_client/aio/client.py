@@ -1,7 +1,8 @@
 """
 The asyncio client. Each operation is a coroutine. A client belongs to one event loop.
 
-The client opens a connection to an address at the first request. All tasks share that connection.
+The client opens one connection to each address, at the first request to it. All tasks share this
+connection.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ class Client:
         """
         Call `call` when a broker reports that the members of the group have changed.
 
-        Only brokers that know this client report it.
+        Only brokers that know this client report such changes.
         """
         self._listeners.add(group, call)
 
@@ -160,7 +161,7 @@ class Client:
             return error
 
     async def _find_link(self, address: str) -> Link:
-        """Find or open the connection to an address. Several tasks may wait for the same one."""
+        """Find or open the connection to an address. Several tasks may wait for one connection."""
         if self._is_closed:
             raise errors.ClosedError("the client was closed")
         opening = self._links.get(address)
@@ -181,7 +182,7 @@ class Client:
 
 
 def _is_over(opening: asyncio.Task[Link]) -> bool:
-    """Whether a connection failed, ended, or has been idle so long that the peer may close it."""
+    """Whether a connection has failed or ended, or may soon be closed because it is idle."""
     if not opening.done():
         return False
     if opening.cancelled() or opening.exception() is not None:

@@ -70,7 +70,7 @@ class Link(asyncio.BufferedProtocol):
             timer.cancel()
 
     def tell(self, request: Request[Any]) -> None:
-        """Send a request without an answer."""
+        """Send a request that gets no answer."""
         self._refuse_if_over()
         self._write(self._conversation.tell(request))
 
@@ -90,7 +90,7 @@ class Link(asyncio.BufferedProtocol):
         return self._conversation.reader.get_space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Read the frames that new bytes complete. Called by asyncio."""
+        """Read the frames that are complete with the new bytes. Called by asyncio."""
         try:
             replies = self._conversation.receive(
                 nbytes,

@@ -1,4 +1,4 @@
-"""The client for programs with threads or without: `with Client("localhost:9876") as client`."""
+"""The client for programs without asyncio: `with Client("localhost:9876") as client`."""
 
 from mq_client.blocking.client import Client
 

@@ -1,8 +1,8 @@
 """
 The blocking client: each operation is a method that returns when the operation is done.
 
-Any number of threads may share a client. The client opens a connection to an address at the first
-request, and all threads share that connection.
+Any number of threads may share a client. The client opens one connection to each address, at the
+first request to it. All threads share this connection.
 """
 
 import functools
@@ -86,7 +86,7 @@ class Client:
         return self.engine.start(flow)
 
     def wait(self, task: RunningFlow[Value]) -> Value:
-        """Wait for an operation that was started."""
+        """Wait for an operation that was started, and return its result."""
         self.engine.wait(lambda: task.is_done)
         return task.get_result()
 
@@ -96,8 +96,8 @@ class Client:
         """
         Pull many queues concurrently: iterate over the batches as they arrive.
 
-        `budget` is the approximate maximum size, in bytes, of all batches together that wait for
-        the caller.
+        `budget` is the approximate maximum total size, in bytes, of the batches that wait for the
+        caller.
         """
         return QueueReader(self.engine, self.directory, group, positions, budget)
 
@@ -108,7 +108,7 @@ class Client:
         subscriptions: dict[str, Filter],
         on_change: Callable[[], None] | None = None,
     ) -> Membership:
-        """Join a group until `leave`. Call `on_change` when the members of the group change."""
+        """Join a group until `leave` is called. Call `on_change` when its members change."""
         if group in self._memberships and not self._memberships[group].is_over:
             raise errors.UsageError(
                 f"this client is already a member of {group!r}; brokers tell members apart by "

@@ -6,9 +6,9 @@ for all callers, while the other threads sleep. When the leader has its own resu
 thread leads. So a program with one thread never switches threads to get an answer, and many
 requests can be in flight on one connection.
 
-One lock protects all state. It is free while the leader waits for the sockets.
+One lock protects all state. No thread holds it while the leader waits for the sockets.
 
-Ctrl-C may interrupt the main thread between any two steps. So locks are taken by `with`, which
+Ctrl-C may interrupt the main thread between any two steps. So the code takes locks by `with`, which
 always releases them. The leader holds a second lock while it leads, so that other threads can see
 when it has stopped. If the leader is interrupted, all calls fail, because answers may be lost.
 """
@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 Outcome = Any
 
 LOOK_SECONDS = 1.0
-"""How often a waiting thread checks for a leader: an interrupted leader may wake no thread."""
+"""How often a waiting thread checks that some thread leads: an interrupted leader may wake none."""
 LEAVE_SECONDS = 5.0
 """How long `close` waits for the leader to stop."""
 
@@ -57,7 +57,7 @@ class RunningFlow(Generic[Value]):
         self._error: BaseException | None = None
 
     def finish(self, value: Value | None, error: BaseException | None) -> None:
-        """Store the result and call `on_done`, which may be called twice after an interrupt."""
+        """Store the result, and call `on_done`. After an interrupt, there may be a second call."""
         self._value, self._error = value, error
         if self._on_done is not None:
             self._on_done(self)
@@ -115,7 +115,7 @@ class Engine:
     def start(
         self, flow: Flow[Value], on_done: Callable[[RunningFlow[Value]], None] | None = None
     ) -> RunningFlow[Value]:
-        """Send a flow's first requests. The flow advances while any thread waits."""
+        """Send a flow's first requests. The flow advances while at least one thread waits."""
         task = RunningFlow(flow, on_done)
         with self._lock:
             if self._is_closed:
@@ -180,7 +180,7 @@ class Engine:
 
     @property
     def _is_led(self) -> bool:
-        """Whether another thread leads. If this thread itself leads, the answer is False."""
+        """Whether another thread leads. False if this thread itself leads."""
         return self._leader.holds.locked() and self._leader.thread != threading.get_ident()
 
     def _lead(self, until: float) -> None:
@@ -249,7 +249,7 @@ class Engine:
             self._resume(heapq.heappop(self._pauses)[2], None)
 
     def _wake(self) -> None:
-        """Wake the leader from its wait for the sockets: there is a new socket or deadline."""
+        """Wake the leader, which waits for the sockets: there is a new socket or deadline."""
         with contextlib.suppress(OSError):  # enough wake-ups are pending, or the socket is closed
             self._mouth.send(b"\0")
 

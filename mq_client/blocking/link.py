@@ -109,14 +109,14 @@ class Link:
         self._write(self._conversation.request(request, waiter, now, deadline))
 
     def tell(self, request: Request[Any], now: float) -> None:
-        """Send a request without an answer."""
+        """Send a request that gets no answer."""
         if self.state is LinkState.ENDED:
             raise errors.ConnectionLostError(self._why_ended)
         self.used_at = now
         self._write(self._conversation.tell(request))
 
     def advance(self, now: float) -> None:
-        """Continue after the socket became readable or writable."""
+        """Continue when the socket has become readable or writable."""
         try:
             match self.state:
                 case LinkState.CONNECTING:
@@ -135,7 +135,7 @@ class Link:
                 self.end(str(error))
 
     def tick(self, now: float) -> None:
-        """End a connection attempt and requests that have taken too long."""
+        """End a connection attempt that has timed out, and requests that have timed out."""
         if self._is_opening and now >= self._connect_by:
             self.end(f"no connection in time, while {self.state.value}")
             return
@@ -163,7 +163,7 @@ class Link:
             self._sock = None
 
     def _try_next(self, reason: str) -> None:
-        """Connect to the next address of the host, because a name may have several addresses."""
+        """Connect to the next address of the host, if its name has several addresses."""
         for family, kind, protocol, _, place in self._others:
             self._close()
             self.state = LinkState.CONNECTING
@@ -223,7 +223,7 @@ class Link:
                 self.end(str(error))
 
     def _flush(self) -> None:
-        """Write as much as the socket accepts now, and the rest when it is writable again."""
+        """Write as much as the socket accepts now. The rest follows when it is writable again."""
         sock = self._get_socket()
         while self._outbox:
             try:

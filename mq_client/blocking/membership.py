@@ -16,7 +16,7 @@ EVERY_SECONDS = 30.0
 
 
 class Membership:
-    """A client in a group, from its first heartbeat until `leave`."""
+    """The membership of a client in a group, from the first heartbeat until `leave` is called."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Membership:
         self._thread.start()
 
     def leave(self) -> None:
-        """Stop the heartbeats and unregister. If the client was closed, there is nothing to do."""
+        """Stop the heartbeats and unregister. A closed client is not unregistered."""
         if not self.is_over:
             self.is_over = True
             self._engine.nudge()

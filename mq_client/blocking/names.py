@@ -29,7 +29,7 @@ class Names:
         Find the addresses of a host.
 
         If the host is an IP address, this method calls `on_found` itself. If it is a name, a later
-        `deliver` calls `on_found`. An invalid name raises an `OSError` or `UnicodeError`.
+        call of `deliver` does so. An invalid name raises an `OSError` or `UnicodeError`.
         """
         try:
             places = _resolve(host, port, socket.AI_NUMERICHOST)

@@ -15,8 +15,8 @@ class QueueReader:
 
     Before a batch is returned, the next pull of its queue is sent, so broker and caller work at the
     same time. At most one batch per queue waits for the caller. All waiting batches together have
-    at most about `budget` bytes: with more queues, batches are smaller. Batches of one queue are in
-    order; batches of different queues come in any order.
+    at most about `budget` bytes: the more queues, the smaller the batches. Batches of one queue are
+    in order; batches of different queues come in any order.
 
     A position advances when its batch is returned, so a caller that stops can continue later with
     the same positions. If a pull fails, the iteration raises its error; iterating again repeats the

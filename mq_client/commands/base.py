@@ -112,7 +112,7 @@ class Node:
         return None if self.value.get(name) is None else self.read_text(name)
 
     def read_number(self, name: str, default: int | None = None) -> int:
-        """Read a whole number. If it is missing, use the default, if there is one."""
+        """Read a whole number. If the field is missing, return the default, if there is one."""
         if default is not None and self.value.get(name) is None:
             return default
         if isinstance(self.value.get(name), bool):
@@ -142,7 +142,7 @@ Kind = TypeVar("Kind")
 
 
 def parse_key(key: object, where: str) -> Node:
-    """Read a key that was an object. `lenient_json` has converted it to a tuple."""
+    """Read a key that was an object, and that `lenient_json` has converted to a tuple."""
     try:
         return Node(dict(key), where)  # type: ignore[call-overload]  # checked by the except
     except (TypeError, ValueError) as error:
@@ -171,5 +171,5 @@ def _to_camel(name: str) -> str:
 
 
 def send_as(name: str, **options: Any) -> Any:
-    """Declare a field that is sent under another name; '' keeps it out of the header."""
+    """Declare a field that is sent under another name. With '' the field is not in the header."""
     return dataclasses.field(metadata={"wire": name}, **options)

@@ -173,7 +173,7 @@ class PutBrokerConfig(Done):
 
 @dataclass(frozen=True, slots=True)
 class GetRuntimeInfo(Request[dict[str, str]]):
-    """Ask a broker for its state. The request needs no topic, so it can also test readiness."""
+    """Ask a broker for its state. This needs no topic, so it can also test if a broker is ready."""
 
     code: ClassVar[int] = 28
     name: ClassVar[str] = "GET_BROKER_RUNTIME_INFO"

@@ -23,7 +23,7 @@ CONSUMER_NOT_ONLINE = 206
 
 @dataclass(frozen=True, slots=True)
 class GetReaders(Request[list[str]]):
-    """Ask which groups read a topic: they subscribe to it, or have committed offsets for it."""
+    """Ask which groups subscribe to a topic, or have committed offsets for it."""
 
     code: ClassVar[int] = 300
     name: ClassVar[str] = "QUERY_TOPIC_CONSUME_BY_WHO"

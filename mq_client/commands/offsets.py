@@ -46,7 +46,7 @@ class GetMinOffset(_OffsetRequest):
 
 @dataclass(frozen=True, slots=True)
 class SearchOffset(_OffsetRequest):
-    """Ask for the first message stored at this time or later."""
+    """Ask for the offset of the first message that was stored at this time or later."""
 
     code: ClassVar[int] = 29
     name: ClassVar[str] = "SEARCH_OFFSET_BY_TIMESTAMP"

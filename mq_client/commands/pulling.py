@@ -15,7 +15,7 @@ SUSPEND, SUBSCRIPTION_GIVEN = 2, 4
 
 @dataclass(frozen=True, slots=True)
 class Pull(Request[Pulled]):
-    """Ask for messages from an offset on. The broker waits up to `suspend_ms` for the first one."""
+    """Ask for messages from an offset on. The broker waits up to `suspend_ms` if there are none."""
 
     code: ClassVar[int] = 11
     name: ClassVar[str] = "PULL_MESSAGE"
@@ -71,7 +71,7 @@ class Pull(Request[Pulled]):
 
 @dataclass(frozen=True, slots=True)
 class CheckFilter(Done):
-    """Ask if a broker understands a filter. If the broker does not, pulls return all messages."""
+    """Ask if a broker understands a filter. If it does not, pulls with it return all messages."""
 
     code: ClassVar[int] = 46
     name: ClassVar[str] = "CHECK_CLIENT_CONFIG"

@@ -8,7 +8,7 @@ from mq_client.frames import Frame
 from mq_client.values import MessageQueue, Stored
 
 FLUSH_OR_SLAVE_LATE = frozenset({10, 11, 12})
-"""Codes for a stored message that was not on disk or on the slave within the broker's timeout."""
+"""Codes: the message is stored, but was not on disk or on the slave within the broker's timeout."""
 
 
 @dataclass(frozen=True, slots=True)

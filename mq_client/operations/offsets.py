@@ -28,14 +28,18 @@ def find_min_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
 
 
 def find_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
-    """Find the offset that the next message will have. A new message counts after a short delay."""
+    """
+    Find the offset that the next message will have.
+
+    A new message is counted only after a short delay.
+    """
     request = GetMaxOffset(queue.topic, queue.id)
     return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
 
 
 def find_master_max_offset(directory: Directory, queue: MessageQueue) -> Flow[int]:
     """
-    Find the offset that the next message will have, only from the master.
+    Ask the master, and never a slave, for the offset that the next message will have.
 
     Without a master, a `NoBrokerError` is raised. A slave may lag behind, so only a master can tell
     whether messages are gone.
@@ -46,7 +50,7 @@ def find_master_max_offset(directory: Directory, queue: MessageQueue) -> Flow[in
 
 
 def search_offset(directory: Directory, queue: MessageQueue, timestamp_ms: int) -> Flow[int]:
-    """Find the offset of the first message stored at this time or later."""
+    """Find the offset of the first message that was stored at this time or later."""
     request = SearchOffset(queue.topic, queue.id, timestamp_ms)
     return (yield from ask_broker(directory, BrokerChoice.from_queue(queue), request))
 
@@ -55,8 +59,8 @@ def list_offsets(directory: Directory, topic: str) -> Flow[dict[MessageQueue, Of
     """
     Find the beginnings and ends of all queues, by one request per broker.
 
-    A broker that does not answer is an error. Queues of brokers that the name server has dropped
-    are missing without an error.
+    If a broker does not answer, an error is raised. If the name server has dropped a broker, the
+    broker's queues are missing without an error.
     """
     answers = yield from ask_brokers(directory, topic, GetTopicOffsets(topic))
     found = [item for answer in require_all(answers) for item in answer.items()]
@@ -97,8 +101,8 @@ def measure_lag(directory: Directory, group: str, topic: str) -> Flow[list[Lag]]
     """
     Find the lag of a group on all queues, by one request per broker.
 
-    A broker that does not answer is an error. Queues of brokers that the name server has dropped
-    are missing without an error.
+    If a broker does not answer, an error is raised. If the name server has dropped a broker, the
+    broker's queues are missing without an error.
     """
     answers = yield from ask_brokers(directory, topic, GetLag(group, topic))
     return sorted(found for answer in require_all(answers) for found in answer)

@@ -42,8 +42,8 @@ def pull_batch(
     bytes, by default `ENOUGH_BYTES`. A broker returns at least one message, however large it is.
 
     With `passing_seconds`, a batch without messages is returned if the filter rejects all messages
-    for this time or up to the queue's end. The batch's offsets show how far the position has
-    advanced.
+    for this time, or all messages up to the queue's end. The batch's offsets show how far the
+    position has advanced.
 
     Failed pulls are retried for `Times.patience` seconds. Then the last error is raised. If an
     error is raised or the flow is abandoned, the position does not change. If a position has a
@@ -73,10 +73,11 @@ def _pull_patiently(
     """
     Pull until an answer has messages or moves the position.
 
-    Messages count as gone only after a master has answered twice that they are gone: slaves delete
-    files at other times, and a file that could not be read may be readable the second time. A
-    master must also answer twice that the queue ends before the position, because a message becomes
-    readable only a moment after it was sent.
+    Messages count as gone only if a master has answered twice that they are gone. A slave's answer
+    is not enough, because slaves delete files at other times. One answer is not enough, because a
+    file that could not be read may be readable the second time. A master must also answer twice
+    that the queue ends before the position, because a message becomes readable only a moment after
+    it was sent.
     """
     failing_since: float | None = None
     told: set[Meaning] = set()
@@ -105,7 +106,7 @@ def _pull_patiently(
             position.take(answer)
             if (
                 directory.now() - asked_at < directory.times.first_pause
-            ):  # the broker did not hold the pull
+            ):  # the broker did not wait for messages
                 yield Pause(next(pauses))
         elif answer.meaning in _TOLD_TWICE and answer.meaning not in told:
             told.add(answer.meaning)
@@ -125,7 +126,7 @@ _REASONS = {
 
 
 def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
-    """Raise an error for an answer that may be different later. The retry asks the master."""
+    """Raise an error if a later answer may be different. The retry then asks the master."""
     pulled = answer.pulled
     reason = _REASONS.get(answer.meaning)
     if answer.meaning is Meaning.GONE and not is_masters:
@@ -142,9 +143,10 @@ def _refuse(position: Position, answer: Answer, is_masters: bool) -> None:
 
 def _is_beyond_end(position: Position, answer: Answer) -> bool:
     """
-    Whether the position is beyond the queue's end in this answer, and must not wait there.
+    Whether, by this answer, the queue ends before the position, and the reader must not wait.
 
-    A reader without a `stop` waits for new messages, unless it has read the queue up to there.
+    A reader without a `stop` waits for new messages, unless it has read messages up to its
+    position.
     """
     is_beyond = answer.meaning is Meaning.BEYOND_END and answer.pulled.max_offset < position.next
     return is_beyond and position.has_to_exist
@@ -157,9 +159,9 @@ def _pull_more(
     Pull more messages without waiting, while the queue has more and the batch is small.
 
     Answers tend to have equal numbers of messages. So several pulls are sent at once, as long as
-    the batch has room. Each pull begins where the answer to the previous one should end. If an
-    answer does not begin where the previous one ended, this answer and all later ones are dropped,
-    and their offsets are pulled one by one.
+    the batch has room. Each pull begins where the answer to the previous pull should end. If an
+    answer does not begin where the previous answer ended, this answer and all later ones are
+    dropped. Their offsets are then pulled again, one pull after the other.
     """
     bodies = [batch.body]
     start = position.copy_ahead()
@@ -192,7 +194,7 @@ def _pull_more(
     try:
         seen = yield from _look_behind_filter(directory, group, start, first)
     except errors.MqError:
-        seen = None  # as in `_pull_all`
+        seen = None  # return the batch first, as in `_pull_all`
     if seen is not first:
         position.catch_up(start)
         return batch
@@ -218,7 +220,11 @@ def _pull_all(
 def _pull(
     directory: Directory, group: str, position: Position, enough: int, known_route: bool
 ) -> Flow[tuple[Answer, bool]]:
-    """Pull once. Return the answer, and whether the master sent it; False if it does not matter."""
+    """
+    Pull once. Return the answer, and whether the master sent it.
+
+    The second value is also False if it does not matter which broker has sent the answer.
+    """
     address = yield from _find_address(directory, group, position, known_route)
     timeout = directory.times.answer + POLL_MS / 1000 + LATE_POLL
     request = position.make_request(group, POLL_MS, _limit_bytes(enough))
@@ -244,7 +250,7 @@ def _look_behind_filter(
     directory: Directory, group: str, position: Position, answer: Answer
 ) -> Flow[Answer]:
     """
-    Return the answer if it misses no message, otherwise an answer that messages are gone.
+    Return the answer if it misses no message, otherwise the answer to a pull without the filter.
 
     With a filter, an answer does not show whether the broker has just deleted messages. So the same
     offset is pulled once more without the filter. Brokers delete from the beginning of a queue: if

@@ -46,7 +46,7 @@ def ask_name_server(directory: Directory, request: Request[Value]) -> Flow[Value
 
 
 def find_route(directory: Directory, topic: str, max_age: float | None = None) -> Flow[Route]:
-    """Find a topic's queues. `max_age=0` asks a name server. Default: `Times.route_age`."""
+    """Find a topic's queues. With `max_age=0`, ask a name server. Default: `Times.route_age`."""
     age = directory.times.route_age if max_age is None else max_age
     known = directory.find_route(topic, age) if age > 0 else None
     if known is not None:
@@ -70,7 +70,7 @@ def find_usable_route(
         last = directory.find_last_route(topic)
         if last is None:
             raise
-        directory.note(last)  # so that not every call waits for the name servers
+        directory.note(last)  # so that later calls need not wait for the name servers
         return last
 
 
@@ -80,7 +80,7 @@ def list_topics(directory: Directory) -> Flow[list[str]]:
 
 
 def list_user_topics(directory: Directory) -> Flow[list[str]]:
-    """List the topics except RocketMQ's own, such as retries, dead letters and broker names."""
+    """List the topics, except RocketMQ's own, such as those of retries, dead letters, brokers."""
     known = yield from list_brokers(directory)
     replies = (f"{name}_REPLY_TOPIC" for name in known.clusters)
     own = {*known.brokers, *known.clusters, *replies, *OF_ROCKETMQ}
@@ -189,7 +189,7 @@ def put_topics(
     directory: Directory, configs: Sequence[TopicConfig], on: Sequence[str] | None = None
 ) -> Flow[None]:
     """
-    Create topics, or change their numbers of queues and perm, on these brokers or on all.
+    Create topics, or change their numbers of queues and perm, on these brokers or on all brokers.
 
     If a broker refuses, other brokers may already have changed the topics. The call can be
     repeated.
@@ -240,7 +240,7 @@ def delete_topic(directory: Directory, topic: str) -> Flow[None]:
 def _check_deleted(
     directory: Directory, address: str, topic: str, error: errors.MqError
 ) -> Flow[None]:
-    """Check that the topic is gone: some brokers delete it and then answer with an error."""
+    """Check that the topic is gone: some brokers delete a topic and then answer with an error."""
     request = offsets.GetTopicOffsets(topic)
     try:
         yield from flows.ask(address, request, directory.times.answer)

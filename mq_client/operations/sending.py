@@ -32,7 +32,7 @@ class RoundRobin:
     """Picks each writable queue in turn, and avoids the broker that has just failed."""
 
     def __init__(self, start: int | None = None) -> None:
-        """Start at this queue. Default: a random queue, so that clients use different brokers."""
+        """Start at the queue with this index. Default: random, so that clients use all brokers."""
         self._next = secrets.randbelow(_ANYWHERE) if start is None else start
 
     def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:

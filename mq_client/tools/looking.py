@@ -63,8 +63,8 @@ def _make_lag_row(client: Client, group: str, lag: Lag) -> Row:
     """
     Make a row.
 
-    A broker also answers 0 if the group has committed nothing. So after a 0, this function asks for
-    the committed offset.
+    A broker answers 0 even if the group has committed nothing. So if the answer is 0, this function
+    asks for the committed offset.
     """
     committed: int | None = lag.consumer_offset
     if committed == 0:

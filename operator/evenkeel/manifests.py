@@ -1,8 +1,8 @@
 """
 Reads manifests: files with YAML documents, as for kubectl.
 
-It reads Topics and ConsumerGroups, and all ConfigMaps and Secrets, which Topics may name. It skips
-other kinds, and refuses objects that an API server would refuse.
+It reads Topics and ConsumerGroups. It also reads all ConfigMaps and Secrets, because specs may
+refer to them. It skips other kinds, and refuses objects that an API server would refuse.
 """
 
 import base64

@@ -2,9 +2,9 @@
 Records the moves of a rebalance as data for the status, and describes them in words. Pure.
 
 The size of the data is limited, because each write of a status contains the data, and each reader
-of the status receives it. If one consumer joins or leaves the largest group (100,000 queues, 1,000
-consumers), up to 100 queues move between this consumer and 100 other consumers. These are 100 moves
-of about 120 bytes, which fit. If nearly all queues move, only their number is of interest.
+of the status receives the data. If one consumer joins or leaves the largest group (100,000 queues,
+1,000 consumers), up to 100 queues move between this consumer and 100 other consumers. These are 100
+moves of about 120 bytes, which fit. If nearly all queues move, only their number is of interest.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,8 @@
 Records the classes that drivers and executors load: `python -m sandbox.node.classes FILE`.
 
 Spark's image has an archive of these classes (`images/spark/archive`). The list is recorded while a
-job runs on a node, from its start to its end. Another version of Spark or Java needs another list.
+job runs on a node, from the start of the job to its end. Another version of Spark or Java needs
+another list.
 """
 
 import gzip
@@ -61,7 +62,7 @@ def _write_a_batch(client: Client, rows: Path) -> None:
 
 
 def _select(lines: Iterable[str]) -> Iterator[str]:
-    """Select the classes of Java's own loaders: only lines of other loaders have a source."""
+    """Select the classes of Java's own loaders: lines of other loaders have a `source`."""
     for line in lines:
         if not line.startswith("#") and " source: " not in line:
             yield line.partition(" id: ")[0].rstrip() + "\n"

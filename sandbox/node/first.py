@@ -1,8 +1,8 @@
 """
-Runs as the first process of a node, in its own namespaces. When it ends, all others there end too.
+Runs as the first process of a node. When it ends, all other processes of the node end too.
 
-It hides some folders of the machine, because a node always writes to these. After that, it
-only reaps orphaned processes of containers.
+The node has its own namespaces. In these, this process hides some folders of the machine, because a
+node always writes to these folders. After that, it only reaps orphaned processes of containers.
 """
 
 import contextlib

@@ -1,10 +1,10 @@
 """
 Makes Linux namespaces for a node: its own network, mounts and processes.
 
-Nothing has to be undone step by step. When the node's first process ends, the kernel ends all its
-other processes, and removes its mounts, interfaces, routes and rules. Only two things are outside
-the namespaces: cgroups, and one end of the network link to the node. If this process is killed,
-empty cgroups stay until the next node is made.
+Nothing has to be undone step by step. When the node's first process ends, the kernel ends all other
+processes of the node, and removes the node's mounts, interfaces, routes and rules. Only two things
+are outside the namespaces: cgroups, and one end of the network link to the node. If this process is
+killed, empty cgroups stay until the next node is made.
 """
 
 import contextlib
@@ -105,7 +105,7 @@ def _make_command() -> Sequence[str | Path]:
 
 
 def _find_first_process(pid: int) -> int:
-    """Find the node's first process, by its pid outside: it is the only child of `unshare`."""
+    """Find the outer pid of the node's first process, which is the only child of `unshare`."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
@@ -153,7 +153,7 @@ def _sweep() -> None:
 
 
 def _remove_cgroups() -> list[Path]:
-    """Remove empty cgroups, the innermost first; return the others."""
+    """Remove empty cgroups, the innermost first. Return the cgroups that are left."""
     left = []
     for hierarchy in _list_hierarchies():
         root = hierarchy / CGROUP

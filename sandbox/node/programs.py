@@ -16,7 +16,7 @@ _UNPACKED = {
     "runc": ("runc", "usr/sbin/runc"),
     "host-local": ("containernetworking-plugins", "usr/lib/cni/host-local"),
 }
-"""For each program, Debian's package and the path of the program in it."""
+"""By program: Debian's package, and the path of the program in the package."""
 
 
 def build() -> dict[str, Path]:

@@ -12,11 +12,11 @@ from sandbox.node.ground import Ground
 NAME = "node-1"
 DOMAIN = "cluster.local"
 API_NAMES = ("kubernetes.default.svc", "198.19.0.1")
-"""Names under which pods reach the API server, with the first address of the service network."""
+"""The name and the address of the API server for pods: the first address of `SERVICES`."""
 
 
 class NodeServer(kubernetes.KubernetesServer):
-    """A server that counts as ready once it runs; `node.run` waits for its effects."""
+    """A server that counts as ready when it runs. `node.run` waits for the effects of servers."""
 
     def __init__(self, programs: Mapping[str, Path], on: Ground, authority: Authority) -> None:
         """Claim the ports; start nothing yet."""
@@ -45,7 +45,7 @@ class ControllerManager(NodeServer):
     program = "kube-controller-manager"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration."""
+        """Return the server's command-line flags."""
         return {
             "kubeconfig": self._write_kubeconfig("system:kube-controller-manager"),
             "use-service-account-credentials": "true",
@@ -62,7 +62,7 @@ class Scheduler(NodeServer):
     program = "kube-scheduler"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration."""
+        """Return the server's command-line flags."""
         return {
             "kubeconfig": self._write_kubeconfig("system:kube-scheduler"),
             "leader-elect": "false",
@@ -76,7 +76,7 @@ class Kubelet(NodeServer):
     program = "kubelet"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration."""
+        """Return the server's command-line flags."""
         return {
             "config": self._write_file("config.json", self._make_config()),
             "kubeconfig": self._write_kubeconfig(f"system:node:{NAME}", "system:nodes"),
@@ -115,7 +115,7 @@ class Proxy(NodeServer):
     program = "kube-proxy"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration."""
+        """Return the server's command-line flags."""
         return {
             "kubeconfig": self._write_kubeconfig("system:kube-proxy"),
             "hostname-override": NAME,
@@ -132,7 +132,7 @@ class Dns(NodeServer):
     program = "coredns"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration."""
+        """Return the server's command-line flags."""
         config = self._write_kubeconfig("dns", ADMINS)
         lines = (
             f"bind {self._site.address}", "errors",
@@ -147,7 +147,7 @@ class Containerd(NodeServer):
     program = "containerd"
 
     def make_flags(self) -> dict[str, str]:
-        """Return its configuration."""
+        """Return the server's command-line flags."""
         return {"config": self._write_file("config.toml", self._make_config())}
 
     def _answers(self) -> bool:

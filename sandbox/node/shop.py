@@ -230,11 +230,11 @@ class ShopGroup:
         return self.shop.wait_until(GROUPS, self.name, is_right)
 
     def wait_until_settled(self) -> Document:
-        """Wait until the job runs and follows the newest epoch with all its slots filled."""
+        """Wait until the job runs, follows the newest epoch, and has filled all its slots."""
         return self.wait_until(_is_settled)
 
     def wait_until_settled_with(self, slots: int, since: Document) -> Document:
-        """Wait until an epoch after that of `since` has this number of slots and is settled."""
+        """Wait until a newer epoch than in `since` has this number of slots and is settled."""
         self.wait_until(lambda it: it["epoch"] > since["epoch"] and len(it["assignments"]) == slots)
         return self.wait_until_settled()
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FIRST_SECONDS = 1800.0
-"""The limit until the first turn: Spark may first download packages, and a node may be busy."""
+"""Limit for the first iteration: Spark may first download packages, and a node may be busy."""
 LIMIT_SECONDS = 300.0
-"""The limit between two turns: stopping a session may take minutes on a busy node."""
+"""Limit between two iterations: to stop a session may take minutes on a busy node."""
 
 
 class LoopWatchdog:
@@ -37,17 +37,17 @@ class LoopWatchdog:
         self._over = threading.Event()
 
     def note_turn(self) -> None:
-        """Note that the loop has begun a turn."""
+        """Note that the loop has begun an iteration."""
         self._seen_at, self._allowed = self._clock(), self._limit
 
     @property
     def seconds_left(self) -> float:
-        """How many seconds the loop still has for its next turn."""
+        """How many seconds the loop still has to begin its next iteration."""
         return max(0.0, self._seen_at + self._allowed - self._clock())
 
     @contextmanager
     def run_in_thread(self) -> Iterator[None]:
-        """Watch in a thread of its own, until the block ends."""
+        """Watch in a separate thread until the block ends."""
         threading.Thread(target=self._watch, name="alive", daemon=True).start()
         try:
             yield
@@ -56,7 +56,7 @@ class LoopWatchdog:
 
     def _watch(self) -> None:
         while seconds_left := self.seconds_left:
-            pause = min(seconds_left, self._limit / 10)  # the first turn shortens the limit
+            pause = min(seconds_left, self._limit / 10)  # the first iteration shortens the limit
             if self._over.wait(pause):
                 return
         self._end(f"its loop has begun no turn for {self._allowed:g} s")

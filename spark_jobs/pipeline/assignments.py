@@ -1,8 +1,8 @@
 """
-How a job receives its assignment, and reports.
+Defines how a job receives its assignment, and how it reports.
 
-`FileAssignments` reads an assignment from a file that another process writes, and writes the report
-to a second file. Both files are replaced as a whole, so no reader sees half of one.
+`FileAssignments` reads the assignment from a file that another process writes. It writes the report
+to a second file. Both files are replaced as a whole, so no reader sees a half-written file.
 """
 
 import logging
@@ -42,13 +42,13 @@ class Assignments(Protocol):
     """A way to receive assignments and to report."""
 
     def read_latest(self) -> JobAssignment:
-        """Read the newest assignment; `NO_ASSIGNMENT` if none was published yet."""
+        """Read the newest assignment; return `NO_ASSIGNMENT` if none was published yet."""
 
     def report(self, report: BareReport) -> None:
         """Write the report."""
 
     def confirm(self) -> None:
-        """Return only if no other driver has taken over; called before irreversible steps."""
+        """Return only if no other driver has taken over. Call this before irreversible steps."""
 
 
 class FileAssignments:
@@ -93,7 +93,7 @@ class FileAssignments:
         self._written = text
 
     def confirm(self) -> None:
-        """Return at once. With files, the program that starts the driver must start only one."""
+        """Return at once. With files, the program that starts drivers must start only one."""
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ from spark_jobs.pipeline.flow import users
 from spark_jobs.pipeline.flow.sinks import choosing, postgres
 
 IN_SPARKS_WAY = ("csv", *choosing.TABLES)
-"""Formats that a flow writes in another way than Spark. So only a user may choose Flow for them."""
+"""Formats that a flow writes differently from Spark. For them, only a user may choose Flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class EngineChoice:
     """Empty if the user has chosen."""
 
     def __str__(self) -> str:
-        """Write it for people."""
+        """Describe the choice for people."""
         return f"{self.engine.value}, {self.reason}" if self.reason else self.engine.value
 
 
 def choose(job: JobFile, reading: Reading) -> EngineChoice:
-    """Choose the engine. Refuse engine Batch for a sink or a query that only flows have."""
+    """Choose the engine. Refuse engine Batch for a sink or a query that only engine Flow has."""
     choice = _choose(job, reading)
     if choice.engine is JobEngine.BATCH:
         if postgres.FORMAT in [each.format for each in _list_sinks(job)]:
@@ -47,7 +47,7 @@ def _list_sinks(job: JobFile) -> list[JobSink]:
 
 
 def _choose(job: JobFile, reading: Reading) -> EngineChoice:
-    """Return the user's choice, otherwise Flow if a flow would do the same, only faster."""
+    """Return the user's choice. Without one, return Flow if it does the same as Batch, faster."""
     if job.engine is not None:
         return EngineChoice(job.engine)
     obstacles = users.list_obstacles(job)

@@ -28,13 +28,13 @@ class ExecutorRequests:
         """Request nothing yet."""
         self._context = context
         self.count = count
-        """How many executors the job wants if its assignment names no slots."""
+        """How many executors to request if the job's assignment names no slots."""
         self._is_needed = False
         self._requested: int | None = None
         self._ending: set[str] = set()
 
     def need(self) -> None:
-        """Request executors from now on: there is something to read."""
+        """Request executors from now on, because there is something to read."""
         self._is_needed = True
 
     def is_ending(self, executor: str) -> bool:
@@ -42,7 +42,7 @@ class ExecutorRequests:
         return executor in self._ending
 
     def resize(self, count: int, leaving: Sequence[str]) -> None:
-        """Request `count` executors besides the leaving ones. Before `need`, do nothing."""
+        """End the `leaving` executors, and request `count` others. Before `need`, do nothing."""
         if self._is_needed and (leaving or count != self._requested):
             self._ending.update(leaving)
             self.count = self._requested = count
@@ -55,7 +55,7 @@ class ExecutorRequests:
 
 
 class ExecutorSlots:
-    """The slots of one job. The loop fills and drains them; batches read their executors."""
+    """The slots of one job. The loop fills and drains them. Batches use their executors."""
 
     def __init__(
         self, context: SparkContext, group: str, warm_ups: WarmUps, requests: ExecutorRequests
@@ -99,7 +99,7 @@ class ExecutorSlots:
             log.info("%s", event)
 
     def drain(self, pods: Set[str]) -> None:
-        """Replace the executors in these pods; call it only while no batch runs."""
+        """Replace the executors in these pods. Call this only while no batch runs."""
         drained = [
             name
             for name in self._warm_ups.find_in_pods(pods)
@@ -110,7 +110,7 @@ class ExecutorSlots:
             log.info("drained executors %s: Spark replaces them", ", ".join(drained))
 
     def need_executors(self) -> None:
-        """Request executors from now on: there is something to read."""
+        """Request executors from now on, because there is something to read."""
         self._requests.need()
 
     @property
@@ -120,7 +120,7 @@ class ExecutorSlots:
 
     @property
     def registered(self) -> Set[str]:
-        """The ids of the executors that Spark had when the slots were filled last."""
+        """The ids of the executors that Spark had at the last call of `fill`."""
         return self._registered.keys()
 
     @property
@@ -134,7 +134,7 @@ class ExecutorSlots:
             }
 
     def find_usable(self) -> dict[str, Executor]:
-        """Find slots with usable executors. On a lost or ending executor, tasks would wait."""
+        """Find slots with usable executors. Tasks on a lost or ending executor would wait."""
         usable = {each for each in self._executors.list() if not self._requests.is_ending(each.id)}
         return {slot: each for slot, each in self.filled.items() if each in usable}
 

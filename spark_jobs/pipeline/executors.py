@@ -1,7 +1,7 @@
 """
 List Spark's executors, and make tasks that run on a given executor.
 
-This module uses the driver's JVM directly, where PySpark offers no interface. A partition with the
+PySpark has no interface for this, so this module calls the driver's JVM. A partition with the
 location `executor_<host>_<id>` runs on that executor if the executor is alive and has a free core
 within `spark.locality.wait.process`. Otherwise, the partition runs on any executor. `warm_ups`
 checks that tasks run at their locations.
@@ -37,7 +37,7 @@ class Executor:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorTask:
-    """One partition: a string that says what to do, and the executor for it; None means any."""
+    """One partition: a string that says what to do, and the executor. None means any executor."""
 
     spec: str
     executor: Executor | None = None
@@ -47,8 +47,8 @@ class RegisteredExecutors:
     """
     Lists the executors that are registered with the driver, fast enough to be called in a loop.
 
-    A new list takes six calls of the JVM for each executor. So the list is kept while the ids of
-    the executors stay the same. A few calls find that out for all executors.
+    To make a new list takes six calls of the JVM for each executor. So the list is kept while the
+    ids of the executors stay the same. A few calls read all ids.
     """
 
     def __init__(self, context: SparkContext) -> None:
@@ -58,7 +58,7 @@ class RegisteredExecutors:
 
     def list(self) -> list[Executor]:
         """List the executors that are registered now."""
-        # Spark lists an executor later than it registers it. Until then, each call reads the list.
+        # Spark registers an executor before it lists it. Until then, each call makes a new list.
         if not self._known or _list_ids(self._context) != {each.id for each in self._known}:
             self._known = _list_all(self._context)
         return self._known

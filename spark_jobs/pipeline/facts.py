@@ -29,9 +29,9 @@ class JobFacts:
     skipped: Skipped | None = None
     """What this driver has skipped on request, if anything."""
     given_up: int = 0
-    """Tasks of a flow that were given up."""
+    """How many tasks of a flow the driver has given up."""
     refused: int = 0
-    """Commits of a flow that were refused."""
+    """How many commits of a flow the driver has refused."""
     engine: str = ""
     """The engine, and why it was chosen."""
 

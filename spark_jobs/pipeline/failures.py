@@ -36,7 +36,7 @@ class Cure(Enum):
     TIME = "time"
     """Another system is down: retry until it is up again."""
     RETRY = "retry"
-    """A retry may help; give up after a few."""
+    """A retry may help. Give up after a few retries."""
     USER = "user"
     """The user must change something."""
 

@@ -3,7 +3,7 @@ Divides a batch into tasks, and pulls the messages of a task on its executor.
 
 A slot's queues are divided among as many tasks as its executor has cores. While a slot is empty,
 its queues go to the executors of other slots. If Spark chose the executors, it would also choose
-new ones that are not warm, and the whole batch would wait until they have started.
+executors that are not warm yet, and the whole batch would wait until they have started.
 """
 
 import os
@@ -48,7 +48,7 @@ class Tally(msgspec.Struct):
     gaps: list[Row] = []
     """Offsets of lost messages that batches have skipped on request."""
     unreadable: list[Row] = []
-    """Offsets of messages that cannot be read, if the job has dead letters."""
+    """Offsets of messages that cannot be read. Empty if the job has no dead letters."""
 
     @property
     def lost(self) -> list[Range]:
@@ -56,7 +56,7 @@ class Tally(msgspec.Struct):
         return planning.merge(map(read_range, self.gaps))
 
     def find_unreadable(self, ranges: Sequence[Range]) -> list[Range]:
-        """Find the messages in these ranges that cannot be read."""
+        """Find the offsets in these ranges whose messages cannot be read."""
         spans = {each.queue: each for each in ranges}
         return [
             each
@@ -73,7 +73,7 @@ class Tallies(AccumulatorParam[Tally]):
         return Tally()
 
     def addInPlace(self, value1: Tally, value2: Tally) -> Tally:  # noqa: N802  # Spark's name
-        """Add one to another."""
+        """Add the second tally to the first, and return the first."""
         for slot, rows in value2.rows.items():
             value1.rows[slot] = value1.rows.get(slot, 0) + rows
         value1.bytes += value2.bytes
@@ -93,9 +93,9 @@ class Fetcher:
     wanted: Filter
     tally: Accumulator[Tally]
     is_skipping: bool = False
-    """Whether lost messages are skipped, because the user asked for it."""
+    """Whether the user asked to skip lost messages."""
     has_dead_letters: bool = False
-    """Whether messages that cannot be read are reported, and go to the dead letters."""
+    """Whether to report messages that cannot be read, so that they go to the dead letters."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pull the messages that the specs ask for."""
@@ -129,7 +129,7 @@ class Fetcher:
 
 @dataclass(frozen=True)
 class UnreadablePuller:
-    """Pulls unreadable messages again, for the dead letters. Spark sends it to the executors."""
+    """Pulls unreadable messages again, for the dead letters. Spark sends this to executors."""
 
     reading: Reading
     wanted: Filter

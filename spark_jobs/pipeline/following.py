@@ -1,4 +1,4 @@
-"""Keeps the assignment that the driver follows, and earlier ones that a batch may still need."""
+"""Keeps the newest assignment, and earlier assignments that a batch may still need."""
 
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, Assignments, JobAssignment
@@ -6,7 +6,7 @@ from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, Assignments, JobAssig
 
 class AssignmentFollower:
     """
-    Keeps the newest assignment, the one before it, and the adopted one.
+    Keeps the newest assignment, the assignment before it, and the adopted assignment.
 
     The driver's loop and the thread of batches both use this object.
     """

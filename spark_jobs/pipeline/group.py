@@ -2,7 +2,7 @@
 Manages a job's consumer group at the brokers.
 
 This module commits the group's offsets and measures the lag. It also joins the group, so that other
-clients see a member that reads.
+clients see that the group has a member.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ from spark_jobs.options import Reading
 log = logging.getLogger("evenkeel.job")
 TRY_AGAIN_SECONDS = 10.0
 COMMIT_ALL_SECONDS = 20.0
-"""Interval at which all offsets are sent again: a killed broker loses those of its last 5 s."""
+"""Interval between sending all offsets again: a killed broker loses those of its last 5 s."""
 
 
 class JobGroup:
     """
     The consumer group of one job. Offsets for a broker that is down are sent later.
 
-    All requests except those for the lag run in a thread of their own: a broker that does not
-    answer must not delay the driver's loop.
+    Requests for the lag run in the caller's thread. All others run in a separate thread, because a
+    broker that does not answer must not delay the driver's loop.
     """
 
     def __init__(self, client: Client, reading: Reading, job: str, origin: str) -> None:
@@ -47,12 +47,12 @@ class JobGroup:
         self._sent: dict[MessageQueue, int] = {}
         self._commit_all_at = 0.0
         self._again_at: dict[str, float] = defaultdict(float)
-        """When to retry: by broker, and under the empty name for joining the group."""
+        """When to retry, by broker. The empty name is for joining the group."""
         self._thread = ThreadPoolExecutor(1, "group")
         self._work: Future[None] | None = None
 
     def update(self, ends: Mapping[MessageQueue, int]) -> None:
-        """Start to commit these offsets, and to join the group for their topics."""
+        """Begin to commit these offsets, and to join the group for their topics; do not wait."""
         if self._work is not None:
             if not self._work.done():
                 return
@@ -106,7 +106,7 @@ class JobGroup:
         self._membership, self._topics = None, frozenset()
 
     def measure_lag(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Count the messages after these ends, by queue; brokers that are down are left out."""
+        """Count the messages after these ends, by queue. Leave out brokers that are down."""
         mine = self._select_own(ends)
         return planning.count_lag(mine, self._observer.observe(mine))
 

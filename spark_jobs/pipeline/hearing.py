@@ -27,7 +27,7 @@ GROUPS = f"/apis/{names.API_VERSION}"
 WATCH_SECONDS = 30
 """After this time the server ends a watch."""
 SILENCE_SECONDS = WATCH_SECONDS + 5.0
-"""A watch that is silent for longer is broken."""
+"""A watch that receives nothing for longer is broken."""
 PATIENCE = Times(first_pause=0.2, longest_pause=10.0)
 """The pauses before the group is listed again."""
 
@@ -74,7 +74,7 @@ class AssignmentWatcher:
 
     @contextmanager
     def run_in_thread(self) -> Iterator[None]:
-        """Follow in a thread of its own, until the block ends."""
+        """Follow the assignment in a separate thread until the block ends."""
         # The thread is not joined at the end, because it may be in the middle of a watch.
         threading.Thread(target=self._keep_following, name="hearing", daemon=True).start()
         try:
@@ -102,7 +102,7 @@ class AssignmentWatcher:
         return None
 
     def list_and_watch(self) -> None:
-        """List, then watch until a watch ends without an event, or something fails."""
+        """List the group. Then watch it until a watch ends without an event, or something fails."""
         found = msgspec.convert(self._api.ask("GET", self._build_path({})), _WatchedGroups)
         for group in found.items:
             self._write_if_new(group)
@@ -111,7 +111,7 @@ class AssignmentWatcher:
             version = self._watch(version)
 
     def _watch(self, since: str) -> str:
-        """Watch once; return the last resource version seen, or an empty string."""
+        """Watch once. Return the last resource version seen, or an empty string without events."""
         wanted = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -136,7 +136,7 @@ class AssignmentWatcher:
         return group.metadata.resource_version
 
     def _write_if_new(self, group: _WatchedGroup) -> None:
-        """Write the assignment and the pods to drain to the file, unless its epoch is older."""
+        """Write the assignment, with the pods to drain, to the file. Ignore an older epoch."""
         status = group.status
         if not status.epoch:
             return  # nothing is published yet

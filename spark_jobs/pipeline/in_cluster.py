@@ -52,14 +52,14 @@ class ClusterAssignments:
         return self._files.read_latest()
 
     def report(self, report: BareReport) -> None:
-        """Write the report, with the driver's pod; the loop calls this at every turn."""
+        """Write the report, with the driver's pod. The loop calls this in every iteration."""
         self._watchdog.note_turn()
         self._files.report(report)
         self._overdue.follow(report.executors if isinstance(report, DriverReport) else ())
         self._reporting.submit(msgspec.structs.replace(report, driver=self._holder))
 
     def confirm(self) -> None:
-        """Renew the Lease, so that this returns only if no other driver has taken over."""
+        """Renew the Lease. Return only if no other driver has taken over."""
         self._held.confirm()
 
 
@@ -67,7 +67,7 @@ class ClusterAssignments:
 def become_only_driver(
     job: JobFile, where: JobCluster, stop: threading.Event
 ) -> Iterator[ClusterAssignments | None]:
-    """Take the Lease, and hold it until the block ends; yield None if `stop` is set first."""
+    """Take the Lease, and hold it until the block ends. Yield None if `stop` is set before."""
 
     def connect() -> KubeApi:
         return KubeApi(where.server, Path(where.credentials))

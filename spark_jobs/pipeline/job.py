@@ -35,7 +35,7 @@ def load(path: str | Path) -> JobFile:
 
 
 def _add_options(path: str | Path, job: JobFile) -> JobFile:
-    """Read the options that are not in the job file itself, because others may read that file."""
+    """Add the options of `optionsFrom`: others may read the job file, so they are not in it."""
     sinks = {"sink": job.sink, "dead_letter": job.dead_letter}
     try:
         read = {
@@ -56,7 +56,7 @@ def _read_options(folder: Path) -> dict[str, str]:
 
 
 def _check_paths(path: str | Path, job: JobFile) -> None:
-    """Refuse dead letters that would replace what the sink writes, or be read as a part of it."""
+    """Refuse dead letters that would replace the sink's files, or be read as a part of them."""
     sink, dead = job.sink.path, job.dead_letter.path if job.dead_letter else None
     if sink and dead and sink_paths.overlap(sink, dead):
         raise UsageError(

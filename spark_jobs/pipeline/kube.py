@@ -1,8 +1,8 @@
 """
 Talks to the Kubernetes API server, with the credentials of a pod.
 
-A `KubeApi` is for one thread: it keeps its connection for the next request. Every request has a
-time limit, and every failure is a `KubeError`.
+Only one thread may use a `KubeApi`: it keeps its connection for the next request. Every request has
+a time limit, and every failure is a `KubeError`.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ class KubeApi:
         raise _make_error(method, path, answer.status, text)
 
     def watch(self, path: str, silence_seconds: float) -> Iterator[Any]:
-        """Yield events as they come, until the server ends the watch or is silent for this time."""
+        """Yield events until the server ends the watch, or sends nothing for `silence_seconds`."""
         try:
             with contextlib.closing(self._connect(silence_seconds)) as connection:
                 answer = self._send(connection, "GET", path)

@@ -1,14 +1,14 @@
 """
-Lets one driver run at a time, with a Lease, as Kubernetes' own controllers do.
+Lets only one driver run at a time. It uses a Lease, as Kubernetes' own controllers do.
 
 The clocks of machines differ, so each process uses only durations that it has measured itself. A
 driver takes another driver's Lease if that Lease stays unchanged for the Lease's duration. A driver
 ends if it could not renew its own Lease for `deadline`, counted from the start of the last
 successful request. The duration is longer than the deadline, so a driver has time to end before
-another one starts. The clock includes the time that a machine sleeps.
+another one starts. The clock also counts the time during which a machine sleeps.
 
 One thread renews the Lease. Another thread only checks the clock, so that no request can delay this
-check. Before an irreversible step, `confirm` renews the Lease once more.
+check. Before an irreversible step, `confirm` renews the Lease again.
 """
 
 import contextlib
@@ -29,9 +29,12 @@ from spark_jobs.pipeline.kube import KubeApi, KubeConflictError, KubeError, Kube
 log = logging.getLogger("evenkeel.job")
 LEASES = "/apis/coordination.k8s.io/v1"
 END_SECONDS = 15.0
-"""How long a driver that ends waits to release its Lease."""
+"""How long an ending driver waits until its Lease is released."""
 LOOK_SECONDS = 0.2
-"""The pause between two checks of the clock. One long wait would not count a machine's sleep."""
+"""
+The pause between two checks of the clock. One long wait would not include the time during which the
+machine sleeps.
+"""
 _MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 Spec = Mapping[str, Any]
@@ -64,7 +67,7 @@ class LeaseLostError(Exception):
 
 
 def compute_wait(spec: Spec, holder: str, unchanged_for: float) -> float:
-    """Compute after how many seconds a driver may take a Lease, if it is not renewed."""
+    """Compute how many seconds a driver must wait before it may take a Lease, unless renewed."""
     if spec.get("holderIdentity") in (None, "", holder):
         return 0.0
     duration: float = spec.get("leaseDurationSeconds") or TERMS.duration
@@ -141,9 +144,10 @@ class DriverLease:
 
     def confirm(self) -> None:
         """
-        Renew the Lease. Return only if that succeeds: then no other driver can start for a while.
+        Renew the Lease, and return only if that succeeds.
 
-        If the API does not answer, retry until this driver must end anyway.
+        After that, no other driver can start for a while. If the API does not answer, retry until
+        this driver must end anyway.
         """
         while not self._is_lost:
             is_renewed = self._renew_alone()
@@ -155,7 +159,7 @@ class DriverLease:
         raise LeaseLostError(f"the Lease {self._path} no longer belongs to this driver")
 
     def _try_to_take(self) -> str:
-        """Take the Lease if it is free; if not, return the reason."""
+        """Take the Lease if it is free, and return an empty string. Otherwise return the reason."""
         try:
             self._read()
             spec = self._seen["spec"]
@@ -240,7 +244,7 @@ class DriverLease:
 
 
 def end_at_once(why: str) -> NoReturn:
-    """End this process and Spark's at once, so that neither does anything more."""
+    """End this process and Spark's process at once, so that neither does anything more."""
     try:
         _kill_children()  # a JVM that lost its parent would end too late
         log.critical("the driver ends at once: %s", why)

@@ -1,9 +1,9 @@
 """
 Prometheus metrics of a job: http://driver:PORT/metrics.
 
-Each scrape makes counters and gauges from the job's facts, and asks the brokers for the lag.
-Durations are recorded when they happen. A handover is often over before the next scrape, so a
-thread checks the facts twice a second.
+At each scrape, collectors make counters and gauges from the job's facts, and ask the brokers for
+the lag. Durations are recorded as soon as they are known. A handover is often over before the next
+scrape, so a thread checks the facts twice a second.
 """
 
 import logging
@@ -62,13 +62,13 @@ class JobMetrics:
         return Histogram(f"{PREFIX}{name}_seconds", text, registry=self.registry, buckets=SECONDS)
 
     def note_commit(self, age: float, delay: float) -> None:
-        """Count a commit of a flow: how old its rows are, and how late its messages were."""
+        """Record how old the rows of a flow's commit are, and how late its messages were."""
         self.batch.observe(age)
         if delay > 0:  # a commit without messages has no delay
             self.delay.observe(delay)
 
     def serve(self, port: int) -> None:
-        """Answer scrapes from now on, in threads of their own."""
+        """Answer scrapes from now on, in separate threads."""
         try:
             scrapes.serve(port, self.write)
         except OSError as error:
@@ -111,11 +111,11 @@ class HandOver:
         since, self._since = self._since, None
         if since is not None:
             return now - since
-        return LOOK_SECONDS if is_new else None  # it began and ended between two checks
+        return LOOK_SECONDS if is_new else None  # the handover began and ended between two checks
 
 
 class _FactsAtScrape(Collector):
-    """Makes metrics from the facts. A scrape that selects metrics finds them by `describe`."""
+    """Makes metrics from the facts. `describe` tells the registry which metrics there are."""
 
     def __init__(self, facts: Callable[[], JobFacts]) -> None:
         self._facts = facts
@@ -171,11 +171,11 @@ class _LagAtScrape(Collector):
         self._lag = lag
 
     def describe(self) -> Iterable[Metric]:
-        """Describe the metric without asking."""
+        """Describe the metric without asking the brokers."""
         return [self._make_family()]
 
     def collect(self) -> Iterable[Metric]:
-        """Ask, and make the metric. Without an answer it has no values."""
+        """Ask the brokers, and make the metric. Without an answer, the metric has no values."""
         family = self._make_family()
         try:
             lags = self._lag()

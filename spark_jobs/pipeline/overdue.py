@@ -3,10 +3,10 @@ Deletes the pods of lost executors that do not end by themselves.
 
 Spark deletes the pod of an executor that it has lost, and requests another executor when that pod
 is gone. A pod has minutes to end, so that its executor can finish a batch. If Spark no longer knows
-the executor, there is nothing to finish, and the pod gets seconds. Only the kubelet of a pod's node
-reports that the pod is gone. If the node is lost, this report never comes. So a pod that exceeds
-its grace period is force-deleted. The pod's process may still run, but does no harm, because the
-driver commits nothing that a lost executor writes.
+the executor, there is nothing to finish, so this module gives the pod seconds. Only the kubelet
+of a pod's node reports that the pod is gone. If the node is lost, this report never comes. So this
+module force-deletes a pod that exceeds its grace period. The pod's process may still run, but does
+no harm, because the driver commits nothing that a lost executor writes.
 """
 
 import logging
@@ -29,7 +29,7 @@ ALERT_SECONDS = 60.0
 LATE_SECONDS = 5.0
 """By how much a working kubelet may exceed the grace period of a pod."""
 ORDERLY_SECONDS = 10.0
-"""The time to end for a pod whose executor is lost, because it may have other containers."""
+"""How long a pod with a lost executor may take to end: it may have other containers."""
 LAST_SECONDS = 1
 """The shortest grace period for which a kubelet still reports the end of a pod."""
 
@@ -69,7 +69,7 @@ class OverduePods:
         self._over = threading.Event()
 
     def follow(self, registered: Iterable[str]) -> None:
-        """Note which executors Spark has. When one is missing, check pods for a while."""
+        """Note which executors Spark has. If one has disappeared, check pods for a while."""
         executors = frozenset(registered)
         if self._executors - executors:
             self._alert_until = time.monotonic() + ALERT_SECONDS
@@ -77,7 +77,7 @@ class OverduePods:
 
     @contextmanager
     def run_in_thread(self) -> Iterator[None]:
-        """Check in a thread of its own, until the block ends."""
+        """Check in a separate thread until the block ends."""
         threading.Thread(target=self._keep_looking, name="overdue", daemon=True).start()
         try:
             yield
@@ -94,7 +94,7 @@ class OverduePods:
                 log.warning("overdue pods cannot be checked for now: %s", error)
 
     def look(self, now: float) -> None:
-        """Let pods with nothing to finish end sooner. Force-delete pods whose time is over."""
+        """Give pods with nothing to finish less time. Force-delete pods whose time is over."""
         answer = self._api.ask("GET", f"{self._make_path()}?{self._only}")
         pods = [pod.metadata for pod in msgspec.convert(answer, _ExecutorPods).items]
         ending = [pod for pod in pods if pod.deletion_timestamp is not None]

@@ -1,5 +1,5 @@
 """
-Writes a job's newest report to its ConfigMap, in a thread of its own.
+Writes a job's newest report to the ConfigMap of the job, in a separate thread.
 
 So an API server that is slow or down never delays the driver. A report with news for the operator
 is written at once. A report in which only counters have changed can wait.
@@ -30,7 +30,7 @@ END_SECONDS = 30.0
 
 
 class EncodedReport(NamedTuple):
-    """An encoded report, and the part of it that must be written at once when it changes."""
+    """An encoded report. When its `news` change, the report must be written at once."""
 
     text: bytes
     news: bytes
@@ -47,7 +47,7 @@ def compute_delay(
     newest: EncodedReport | None, written: EncodedReport | None, age: float
 ) -> float | None:
     """
-    Compute how long to wait before the next write; None if there is nothing to write.
+    Compute how long to wait before the next write. Return None if there is nothing to write.
 
     `age` is the time in seconds since the last write.
     """

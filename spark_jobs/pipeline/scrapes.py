@@ -1,9 +1,9 @@
 """
-Answers Prometheus: GET and HEAD of /metrics, and nothing else.
+Answers Prometheus: GET and HEAD requests for /metrics, and no other requests.
 
-A connection carries one request and one answer. A few threads serve the connections, each thread
-one at a time. A connection has a short time limit, and a much shorter one while others wait, so a
-slow client delays others only a little.
+A connection carries one request and one answer. A few threads serve the connections, and each
+thread serves one connection at a time. A connection has a short time limit, and a much shorter one
+while other clients wait. So a slow client delays others only a little.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ HURRY_SECONDS = 0.25
 """The limit while other clients wait: an honest client sends its request at once."""
 ANSWER_SECONDS = 10.0
 LINGER_SECONDS = 1.0
-"""How long to wait for the client to close. If we closed first, it could lose the answer."""
+"""How long to wait for the client to close: if we closed first, it could lose the answer."""
 _END = b"\r\n\r\n"
 _LINE = re.compile(rb"([A-Za-z]+) (/[!-~]*) HTTP/1\.[01]")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[\t ]*([\t -~\x80-\xff]*)")
@@ -46,7 +46,7 @@ class RefusedScrapeError(Exception):
 
 
 def serve(port: int, write: Write) -> None:
-    """Answer from now on, in threads of their own; `OSError` if the port cannot be opened."""
+    """Answer in separate threads from now on. Raise `OSError` if the port cannot be opened."""
     listener = _open_port(port)
     for number in range(THREADS):
         threading.Thread(

@@ -1,4 +1,4 @@
-"""Opens the Spark session of a job, with the settings that pinning and a long life need."""
+"""Opens a job's Spark session, with the settings for pinned tasks and for jobs that run long."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,15 +31,15 @@ SETTINGS = {
 }
 """docs/design/0005-spark.md gives the reasons."""
 JAVA_OPTIONS = {"spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"}
-# The Java processes of a flow do little after their start. Java's quick compiler lets them start
-# in less time, with half as much processor time.
+# The Java processes of a flow do little after their start. With Java's quick compiler, they start
+# sooner, and the start takes half as much processor time.
 FLOW_SETTINGS = SETTINGS | dict.fromkeys(JAVA_OPTIONS, "-XX:TieredStopAtLevel=1")
 _INSTANCES = "spark.executor.instances"
 
 
 @contextmanager
 def open_session(job: JobFile) -> Iterator[SparkSession]:
-    """Open a Spark session with the settings that a job needs, and those of its file."""
+    """Open a Spark session with the settings that a job needs, and the settings in its file."""
     with open_context(job, SETTINGS) as context:
         spark = SparkSession(context)
         spark.dataSource.register(RocketMQ)
@@ -48,11 +48,11 @@ def open_session(job: JobFile) -> Iterator[SparkSession]:
 
 @contextmanager
 def open_context(job: JobFile, needed: Mapping[str, str]) -> Iterator[SparkContext]:
-    """Open Spark without SQL, with the needed settings, and those of the job's file."""
+    """Open Spark without SQL, with the needed settings, and the settings in the job's file."""
     settings = {"spark.app.name": job.name, **needed, **job.spark}
     for name in needed.keys() & job.spark.keys() & JAVA_OPTIONS:
         settings[name] = f"{needed[name]} {job.spark[name]}"  # of two options, Java takes the last
-    # The program that starts the JVM refuses a job without executors; Spark itself allows it.
+    # The program that starts the JVM refuses zero executors; Spark itself allows that.
     of_the_jvm = {name: value for name, value in settings.items() if name != _INSTANCES}
     gateway = launch_gateway(_make_conf(of_the_jvm))  # type: ignore[no-untyped-call]  # PySpark's
     context = SparkContext(conf=_make_conf(settings), gateway=gateway)

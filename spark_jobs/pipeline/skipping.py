@@ -20,7 +20,7 @@ class Skipped:
     """What was skipped."""
 
     value: str
-    """The value of `skip` that requested it."""
+    """The value of `skip` with which the user requested it."""
     deleted: Sequence[Range]
     lost: Sequence[str]
     """Other losses, for which the number of messages is unknown."""
@@ -41,7 +41,7 @@ class Skipped:
         return [*deleted, *self.lost]
 
     def report(self) -> SkipReport:
-        """Make the report for the user who requested it."""
+        """Make the report for the user who requested the skip."""
         named = self.lines[:MOST_NAMED]
         if more := self.lines[MOST_NAMED:]:
             named.append(f"{len(more)} more queues, listed in the driver's log")
@@ -49,5 +49,5 @@ class Skipped:
 
 
 def is_open(skip: str, before: str) -> bool:
-    """Whether a batch may skip losses: `skip` is set, and is not `before`, the last value used."""
+    """Whether a batch may skip losses: `skip` is set and is not the last used value, `before`."""
     return skip not in ("", before)

@@ -28,7 +28,7 @@ class UsersPart:
     transform: Callable[[DataFrame], DataFrame]
     write: Write
     write_dead_letters: Write | None
-    """Takes the rows in which the transform set an error; None without dead letters."""
+    """Takes the rows in which the transform set an error. None without dead letters."""
     is_once: bool
     """Whether the sink is known to read its rows only once."""
 
@@ -63,7 +63,7 @@ def _load_sink(chosen: JobSink, confirm: Callable[[], None]) -> Write:
 def _name_culprit(
     path: str, change: Callable[[DataFrame], DataFrame]
 ) -> Callable[[DataFrame], DataFrame]:
-    """Let errors of the user's function name the file of the function."""
+    """Make the function's errors name the user's file in which the function is."""
 
     def transform(rows: DataFrame) -> DataFrame:
         try:

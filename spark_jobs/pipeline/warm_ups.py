@@ -1,9 +1,8 @@
 """
-Runs a warm-up on each new executor: its first task.
+Runs a first task, the warm-up, on each new executor.
 
-An executor is warm when a task that was sent to it has run there. That task has started the
-executor's Python worker and opened its connections. It also proves that Spark runs tasks where they
-are sent.
+An executor is warm when a task that was sent to it has run there. That task starts the executor's
+Python worker and opens its connections. It also proves that Spark runs tasks where they are sent.
 """
 
 import logging
@@ -38,7 +37,7 @@ class Warmed:
 
 @dataclass(frozen=True)
 class SqlWarmUp:
-    """Warms up all that a DataFrame needs in an executor."""
+    """Warms up everything in an executor that a DataFrame needs."""
 
     spark: SparkSession
     cluster: ClusterOptions
@@ -92,7 +91,7 @@ def _open_connections(cluster: ClusterOptions) -> Warmed:
 
 
 class WarmUps:
-    """The warm-ups of one job's executors, each in a thread of its own."""
+    """The warm-ups of one job's executors. Each warm-up runs in a separate thread."""
 
     def __init__(self, warm_up: Callable[[Executor], Warmed]) -> None:
         """Warm up nothing yet."""
@@ -102,12 +101,12 @@ class WarmUps:
         self._strays = 0
         """Warm-ups that ran elsewhere: the executor was busy, or Spark ignores locations."""
         self._pods: dict[str, str] = {}
-        """The pod of each warm executor; if executors are not pods, its id."""
+        """The pod of each warm executor. If executors are not pods: the executor's id."""
         self._results: dict[str, Future[bool]] = {}
         self._threads = ThreadPoolExecutor(thread_name_prefix="warm-up")
 
     def warm_up(self, registered: Iterable[Executor]) -> list[str]:
-        """Start the warm-ups of new executors, and list those that are warm."""
+        """Start the warm-ups of new executors, and list the executors that are warm."""
         warm = []
         for executor in registered:
             result = self._results.get(executor.id)

@@ -14,7 +14,7 @@ CHART = ROOT / "charts" / "evenkeel"
 RELEASE, NAMESPACE = "keel", "evenkeel-system"
 NAME = f"{RELEASE}-evenkeel"
 EVERYTHING, OFF = (Path(__file__).with_name(f"{name}.yaml") for name in ("everything", "off"))
-"""Files of values: one without any default, and one with everything switched off."""
+"""Files of values: one without any default value, and one with everything switched off."""
 ALL_ON = {
     "monitoring__serviceMonitor__enabled": "true",
     "monitoring__podMonitor__enabled": "true",
@@ -71,7 +71,7 @@ def is_hook(found: Document) -> bool:
 
 
 class Helm:
-    """The real helm. Each rendering is kept, so that it happens only once."""
+    """The real helm. It keeps each result, so that it never renders the same values again."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -84,7 +84,7 @@ class Helm:
         options: Sequence[str] = (),
         **settings: str,
     ) -> Rendered:
-        """Render with files of values, and with settings whose names have `__` for a dot."""
+        """Render with files of values, and with settings in whose names `__` stands for a dot."""
         return self._kept(values, tuple(apis), tuple(options), tuple(settings.items()))
 
     def _rendered(
@@ -115,7 +115,7 @@ class Helm:
 
 
 def at(found: Any, path: str) -> Any:
-    """Follow a path such as `spec.ports.0.port`; `~1` is a dot within a name."""
+    """Follow a path such as `spec.ports.0.port`. In a path, `~1` stands for a dot within a name."""
     for step in path.split("."):
         name = step.replace("~1", ".")
         found = found[int(step)] if isinstance(found, list) else found[name]

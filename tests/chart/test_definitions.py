@@ -1,4 +1,4 @@
-"""The definitions in the chart: they are upgraded with it, and stay when it is uninstalled."""
+"""The chart's definitions: an upgrade of the chart changes them, and an uninstall keeps them."""
 
 from typing import Any
 

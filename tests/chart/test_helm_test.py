@@ -1,4 +1,4 @@
-"""`helm test`: a pod that tries the installation, and has only the rights that this needs."""
+"""`helm test` tries the installation from a pod that has only the rights that the test needs."""
 
 from tests.chart.rendering import NAMESPACE, Document, Helm
 

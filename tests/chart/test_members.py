@@ -1,4 +1,4 @@
-"""What `members.enabled` installs, and that none of these objects exists without it."""
+"""The objects that `members.enabled` installs. Without this value, none of them exists."""
 
 from evenkeel_cli import grammar
 from tests.chart.rendering import NAME, NAMESPACE, Helm, Rendered

@@ -23,7 +23,7 @@ def rules(helm: Helm, **settings: str) -> list[Document]:
 
 
 def test_alerts_are_those_of_the_file(helm: Helm) -> None:
-    """Only the links differ: there are none unless a value says where the documentation is."""
+    """Only the links differ: alerts have none unless `documentationUrl` is set."""
     wanted = copy.deepcopy(ALERTS)
     for each in wanted:
         del each["annotations"]["runbook_url"]
@@ -56,7 +56,7 @@ def test_the_monitor_finds_the_operators_service(helm: Helm) -> None:
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["endpoints"]
     assert endpoint["port"] == service["spec"]["ports"][0]["name"]
-    assert endpoint["honorLabels"] is True  # `namespace` is that of a group, not of the operator
+    assert endpoint["honorLabels"] is True  # `namespace` is a group's, not the operator's
 
 
 def test_the_monitor_of_jobs_looks_wherever_the_operator_looks(helm: Helm) -> None:

@@ -1,4 +1,4 @@
-"""Schemas for kubeconform are stricter than definitions: an unknown field is an error."""
+"""The schemas for kubeconform are stricter than the definitions: an unknown field is an error."""
 
 import json
 from pathlib import Path

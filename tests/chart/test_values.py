@@ -141,7 +141,7 @@ def test_a_value_is_seen_where_it_belongs(helm: Helm, name: str) -> None:
 
 @pytest.mark.parametrize("name", SWITCHES)
 def test_a_switch_makes_an_object_or_does_not(helm: Helm, name: str) -> None:
-    """There are two operators, because a single one has no disruption budget."""
+    """The test sets two replicas, because a single replica gets no disruption budget."""
     on = {**ALL_ON, "replicas": "2"}
     with_it = len(helm.template(**on).of(SWITCHES[name]))
     without = len(helm.template(**{**on, name.replace(".", "__"): "false"}).of(SWITCHES[name]))

@@ -1,8 +1,8 @@
 """
-Events that may happen to groups at any time, also several at once.
+Events that can happen to groups at any time. Several can happen at the same time.
 
 An event affects one group, and does not wait until the group has recovered. Some events last until
-the next ones come.
+the next events begin.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def lasting(event: Callable[[CheckedShop, random.Random], Iterator[None]]) -> No
 
 
 def at_once(event: Callable[[CheckedShop, random.Random], None]) -> None:
-    """Register an event that is over as soon as it has begun."""
+    """Register an event that is over immediately."""
 
     def done(it: CheckedShop, rng: random.Random) -> Iterator[None]:
         event(it, rng)
@@ -46,7 +46,7 @@ def running(it: CheckedShop, selector: str, namespace: str = SHOP) -> list[str]:
 
 
 def strike(rng: random.Random, pods: list[str], how: Callable[[str], object]) -> None:
-    """Affect one of these pods, if there are any; ignore an error if the pod has just ended."""
+    """Affect one of these pods, if there is any. Ignore the error if the pod has just ended."""
     if pods:
         with contextlib.suppress(GroundError):
             how(rng.choice(pods))

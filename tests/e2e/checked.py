@@ -38,7 +38,7 @@ class CheckedShop(Shop):
             self._numbers.stop()
 
     def check(self) -> Document:
-        """Check that each queue has one owner, which reads it; no message is lost or doubled."""
+        """Check that each queue is read by its only owner; no message is lost or duplicated."""
         status = self._check_owners(self.group)
         before = self._wait_for_a_batch()
         self.check_numbers(GROUP)
@@ -50,7 +50,7 @@ class CheckedShop(Shop):
         return status
 
     def check_flow(self, since: int = 0) -> Document:
-        """Check the same for the job that is a flow, and messages from the number `since` on."""
+        """Check the same for the job that runs as a flow, for numbers from `since` on."""
         status = self._check_owners(self.flow)
         self.check_numbers(FLOW, since)
         _check_rows(self.flow.report())
@@ -79,7 +79,7 @@ class CheckedShop(Shop):
         return status
 
     def _wait_for_a_batch(self) -> Document:
-        """Wait until the current batch has ended: it may still count tasks of a lost executor."""
+        """Wait until the current batch has ended. It can still have tasks of a lost executor."""
         batch = self.group.report()["batch"]
         return wait_patiently(self.group.report, lambda it: it.get("batch", -1) > batch)
 

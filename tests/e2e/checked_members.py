@@ -21,7 +21,7 @@ _HANDLERS = Path(__file__).with_name("handlers")
 
 
 class CheckedMembers:
-    """A shop's group, made from the example, and what its members have handled."""
+    """A group made from the example, and the numbers that its members have handled."""
 
     def __init__(self, shop: Shop) -> None:
         """Create nothing yet."""
@@ -33,7 +33,7 @@ class CheckedMembers:
     def begin(self, replicas: int) -> None:
         """Create topic, group and pods, and begin to send numbers."""
         self._handled.mkdir()
-        self._handled.chmod(0o777)  # so that pods of any user can write to it
+        self._handled.chmod(0o777)  # so that pods can write to it as any user
         self.shop.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": _make(replicas)}))
         self.shop.wait_until_made(TOPIC)
         self._numbers = Numbers(self.shop.name_server(), TOPIC)
@@ -94,7 +94,7 @@ class CheckedMembers:
         return pod
 
     def wait_until_followed(self, slots: int) -> Document:
-        """Wait until the group has this number of slots, and owners read all their queues."""
+        """Wait until the group has this number of slots, and each queue is read by its owner."""
         return self.shop.wait_until(GROUPS, GROUP, lambda it: _is_followed(it, slots))
 
     def wait_until_handled(self, count: int) -> None:
@@ -103,7 +103,7 @@ class CheckedMembers:
         assert not lost, f"{len(lost)} of {count} numbers are lost: {sorted(lost)[:9]}"
 
     def _list_old_pods(self) -> set[str]:
-        """List the pods that the status names although they are being deleted, or are gone."""
+        """List the pods that the status still names although they are gone or being deleted."""
         new = {
             pod["metadata"]["name"]
             for pod in self.shop.list_pods(PODS)
@@ -116,7 +116,11 @@ class CheckedMembers:
         return set(range(count)) - self._numbers.unsure - self.count_handled().keys()
 
     def check(self, most_twice: int | None) -> None:
-        """Check that all numbers are handled; since the last check, at most `most_twice` twice."""
+        """
+        Check that all numbers are handled.
+
+        Since the last check, at most `most_twice` numbers may have been handled twice.
+        """
         self.wait_until_handled(self.sent)
         handled = self.count_handled()
         twice = handled.total() - len(handled)
@@ -133,7 +137,7 @@ class CheckedMembers:
 
 
 def _make(replicas: int) -> list[Document]:
-    """Make the objects of the example, with other names, and an image that exists here."""
+    """Make the objects of the example, but with other names and with an image that exists here."""
     text = _EXAMPLE.read_text(encoding="utf-8").replace("billing", GROUP).replace("orders", TOPIC)
     found = {each["kind"]: each for each in yaml.safe_load_all(text)}
     found["Topic"]["spec"] |= {
@@ -148,7 +152,7 @@ def _make(replicas: int) -> list[Document]:
         "image": f"evenkeel-operator:{images.read_version()}",
         "command": ["python", "-m", "follower", "handling:handle"],
     }
-    container["resources"]["requests"]["cpu"] = "100m"  # the node has two
+    container["resources"]["requests"]["cpu"] = "100m"  # the node has two CPUs
     container["env"].append({"name": "PYTHONPATH", "value": f"{_CODE}:/handlers"})
     folders = {f"{_CODE}/follower": ROOT / "follower", "/handlers": _HANDLERS}
     for number, (place, folder) in enumerate(folders.items()):

@@ -1,4 +1,4 @@
-"""Runs one node for all tests of this folder, which need root."""
+"""Runs one node for all tests of this folder. The tests must run as root."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.e2e.checked import CheckedShop  # noqa: E402 its asserts must be rewr
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """A folder for data that outlives pods; pods of any user may write to it."""
+    """A folder for data that outlives pods. Pods can write to it as any user."""
     with process.make_folder("evenkeel-e2e-") as place:
         place.path.chmod(0o777)
         yield place.path

@@ -20,7 +20,7 @@ from tests.e2e.steps import Do, Step, Steps
 
 MEMBERS = 2
 IN_FLIGHT = FollowerOptions().batch * 4
-"""The greatest number of messages in the calls of one of two members, which share eight queues."""
+"""The most messages in the calls of one member, if two members share eight queues."""
 SOME = 100
 """After this many numbers, every queue has received some."""
 AWAY_SECONDS = 60.0
@@ -147,7 +147,7 @@ def stop_without_coordinator(it: CheckedShop) -> None:
 )
 def keep_reading_without_coordinator(it: CheckedShop) -> None:
     it.members.choose_on_outage(OnOutage.KEEP_READING)
-    it.members.roll_out()  # a new process learns the setting from its first answer
+    it.members.roll_out()  # new processes learn the setting from the coordinator
     it.members.wait_until_followed(MEMBERS)
     with leading.take_away(it):
         time.sleep(AWAY_SECONDS)

@@ -20,10 +20,10 @@ class Step:
 
 
 class Steps:
-    """Registers steps, which run in the order of their file."""
+    """Registers steps. They run in the order in which they are registered."""
 
     def __init__(self, steps: list[Step]) -> None:
-        """Add steps to this list."""
+        """Register steps in this list."""
         self._steps = steps
 
     def __call__(self, title: str, expected: str, check: Check | None = None) -> Callable[[Do], Do]:

@@ -1,4 +1,4 @@
-"""All steps, in order: a group with a job, then one with members, then the end of the release."""
+"""All steps, in order: a group with a job, then a group with members, then the uninstallation."""
 
 from sandbox.node.shop import OPERATORS, RELEASE
 from tests.e2e import job_story, members_story

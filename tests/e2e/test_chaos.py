@@ -36,7 +36,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
         with contextlib.ExitStack() as lasting:
             for name in rng.sample(sorted(EVENTS), rng.randint(1, AT_ONCE)):
                 tell(f"{number}: {name}")
-                # Each event has its own generator: what it draws depends on the current pods.
+                # Each event has its own generator, because its draws depend on the current pods.
                 own = random.Random(rng.getrandbits(32))
                 lasting.enter_context(EVENTS[name](shop, own))
             time.sleep(rng.uniform(1.0, MOST_PAUSE_SECONDS))  # events come at random times

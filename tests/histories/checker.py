@@ -1,8 +1,9 @@
 """
 Compares what a reader returned with what was stored: a missing message must have a reason.
 
-Pure. `World` has the facts that the player of a history knows about the queue; `Given` is the
-result of one read. `complaints` lists what no fact explains. For a correct reader it is empty.
+The functions are pure. `World` has the facts that the player of a history knows about the queue;
+`Given` is the result of one read. `complaints` lists what no fact explains. For a correct reader,
+the list is empty.
 """
 
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ class World:
         return self.stored[offset].place < self.deleted_below
 
     def waits_for_master(self, start: int, stop: int) -> bool:
-        """Whether only the master can decide: it may have messages that the slave lacks."""
+        """Whether a reader must wait for the master, which has messages that the slave lacks."""
         is_behind = self.slave_end is not None and self.slave_end < stop
         return is_behind or any(map(self.is_deleted, range(start, min(stop, self.end))))
 
@@ -66,7 +67,7 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A message as the reader gave it."""
+    """A message that the reader returned."""
 
     offset: int
     key: str
@@ -84,7 +85,7 @@ class Given:
     rows: list[Row] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     refused: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges with a broken message, as an error of the reader said."""
+    """Ranges that the reader refused, because a message in them is broken."""
     next: int = 0
     """The offset at which the reader would continue."""
     end: End = End.DONE
@@ -99,7 +100,10 @@ class Given:
 
 
 QUICK_PULLS, PULLS_A_SECOND = 40, 40
-"""The allowed pulls, besides one for every two messages. A reader that pulls more never pauses."""
+"""
+The allowed pulls: a fixed number, and a number for each second. One pull for every two messages is
+allowed in addition. A reader that pulls more often does not pause.
+"""
 
 
 def complaints(world: World, given: Given) -> list[str]:

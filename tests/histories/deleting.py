@@ -1,9 +1,9 @@
 """
-Deletes messages: the broker does it, or a relay in front of it pretends that it does.
+Deletes messages: a broker deletes them, or a relay answers as if the broker had deleted them.
 
 A broker deletes nothing in its first minute. Its answers while it deletes are known, so a relay can
-give them at any time: first the broker skips the deleted offsets, by code 20 or by messages that
-begin after them; later these offsets lie before the beginning of the queue.
+give them at any time. First, the broker skips the deleted offsets: it answers with code 20, or with
+the messages after these offsets. Later, these offsets are before the beginning of the queue.
 """
 
 import random
@@ -17,11 +17,11 @@ from tests.histories.checker import World
 from tests.histories.ground import Ground
 
 READS_BETWEEN = 3
-"""How often a queue is read after its messages are gone and before its beginning is known."""
+"""How often a queue is read between the two steps of deletion."""
 
 
 class Deleting(ABC):
-    """Deletes the oldest messages of a queue in two steps, between which readers may read."""
+    """Deletes the oldest messages of a queue in two steps. Readers can read between the steps."""
 
     @abstractmethod
     def begin(self, topic: str, world: World, rng: random.Random) -> None:
@@ -29,7 +29,7 @@ class Deleting(ABC):
 
     @abstractmethod
     def is_over(self) -> bool:
-        """Whether both steps are done; called before each read."""
+        """Whether both steps are done. The player calls this before each read."""
 
     @abstractmethod
     def below(self, world: World) -> int:
@@ -54,7 +54,7 @@ class ByBroker(Deleting):
         self._ground.delete_messages()
 
     def is_over(self) -> bool:
-        """Whether both brokers have finished: a slave held up before that would miss messages."""
+        """Whether both brokers have finished. A slave that is held before would miss messages."""
         seen = self._ground.deletions()
         return all(count > self._deletions[name] for name, count in seen.items())
 
@@ -85,7 +85,7 @@ class ByRelay(Deleting):
         self._answers.after = self._say
 
     def is_over(self) -> bool:
-        """Count the reads between the two steps."""
+        """Count this read; return True after enough reads between the two steps."""
         self._reads += 1
         return self._reads > READS_BETWEEN
 

@@ -1,8 +1,8 @@
 """
-Runs a master and a slave with small files, which are deleted soon, and a relay between the two that
-can be held up.
+Runs a master and a slave, and a relay between them that a test can hold.
 
-Clients connect through `Answers`, which counts their pulls.
+The brokers have small files, and delete them soon. Clients connect through `Answers`, which counts
+their pulls.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from tests.proxy import Proxy
 
 PROPERTIES = {
     "mappedFileSizeCommitLog": "65536",
-    "mappedFileSizeConsumeQueue": "2000",  # a file for 100 messages
+    "mappedFileSizeConsumeQueue": "2000",  # one file has room for 100 messages
     "fileReservedTime": "0",
     "deleteWhen": "99",  # never at a time of day, only on request
     "cleanResourceInterval": "100",
@@ -41,7 +41,7 @@ PROPERTIES = {
 DELETES_AFTER_SECONDS = 62.0
 """A broker deletes nothing in its first minute."""
 _HAS_DELETED = "manualDeleteFileSeveralTimes: 0"
-"""A request to delete covers a broker's next 20 attempts; it logs this at the last of them."""
+"""A request to delete covers a broker's next 20 attempts. The broker logs this at the last one."""
 ANSWER_SECONDS = 5.0
 
 
@@ -65,7 +65,7 @@ class ResetOffset(Done):
     offset: int
 
     def list_fields(self) -> dict[str, str]:
-        """Write the last field as Java does."""
+        """List the fields. The last one is text, as Java writes it."""
         return {
             "group": self.group, "topic": self.topic, "queueId": str(self.queue_id),
             "offset": str(self.offset), "timestamp": "0", "isForce": "true",
@@ -89,8 +89,8 @@ class FollowBy(Done):
     """
     Tell a slave the address from which it copies its master's messages.
 
-    RocketMQ 5.4 has the property `haMasterAddress` for this, but forgets its value while it starts.
-    Its only effect is that the slave does not ask the name server for the address.
+    RocketMQ 5.4 has the property `haMasterAddress` for this, but forgets its value at startup. The
+    property has only one effect: the slave does not ask the name server for the address.
     """
 
     code: ClassVar[int] = 906
@@ -178,7 +178,7 @@ class Ground:
         return self.ask(self.slave.address, GetMaxOffset(topic, 0))
 
     def lose_master(self) -> None:
-        """Remove the master from the route, although it runs."""
+        """Remove the master from the route, while it keeps running."""
         name = self.master.name
         leave = Leave(name, self.master.address, rocketmq.CLUSTER, 0)
         self.ask(self.mq.name_server.address, leave)
@@ -206,7 +206,7 @@ class Ground:
         return {broker.name: broker.log.read_text().count(_HAS_DELETED) for broker in self.both}
 
     def put(self, config: TopicConfig) -> None:
-        """Create or change a topic on both, because a slave copies topics only once a minute."""
+        """Create or change a topic on both brokers: a slave copies topics only once a minute."""
         for broker in self.both:
             self.ask(broker.address, cluster.PutTopics((config,)))
             assert wait_for(lambda: broker.is_in_route(config.topic), bool)  # noqa: B023

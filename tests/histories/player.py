@@ -39,7 +39,7 @@ class Failure:
 
     seed: int
     steps: Sequence[Step]
-    """The shortest beginning of the history that fails."""
+    """The steps of the history up to the read that failed."""
     given: Given
     complaints: Sequence[str]
 
@@ -95,7 +95,7 @@ class _Player:
         ground.put(TopicConfig(self._queue.topic, 1, 1))
 
     def take(self, step: Step) -> Iterator[Given]:
-        """Take a step; yield the result of each read, to be checked before the world changes."""
+        """Take a step; yield the result of each read. The world changes only after its check."""
         match step:
             case Send():
                 self._send(step)
@@ -184,7 +184,7 @@ class _Player:
                 world.stored, world.is_readable = [], True
 
     def _delete(self, step: Delete) -> Iterator[Given]:
-        """Read repeatedly while the broker deletes, which takes it some time and several steps."""
+        """Read repeatedly until the deletion is over. It takes some time and several steps."""
         self._deleting.begin(self._queue.topic, self.world, self._rng)
         is_over = False
         while not is_over:
@@ -210,7 +210,7 @@ class _Player:
         given.seconds = time.monotonic() - began
         given.pulls = len(self._ground.answers.pulls) - pulls
         given.next, given.gaps = position.next, list(position.gaps)
-        # A reader continues at its checkpoint, and begins at the beginning of a recreated topic.
+        # A reader continues at its checkpoint. It starts a recreated topic at the beginning.
         self._next = 0 if position.next > world.end else position.next
         world.deleted_below = self._deleting.below(world)
         return given

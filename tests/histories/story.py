@@ -1,8 +1,8 @@
 """
 Makes random histories of one queue: what is sent, what happens to brokers, and what is read when.
 
-Pure: the same seed makes the same history. At the end of each history all faults are over, and
-reads must return everything that is still stored.
+The functions are pure: the same seed makes the same history. At the end of each history all faults
+are over, and reads must return everything that is still stored.
 """
 
 import random
@@ -23,7 +23,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send messages of about this size; some of them, at regular distances, are of another kind."""
+    """Send messages of about this size, all of the same kind."""
 
     count: int
     size: int

@@ -1,7 +1,8 @@
 """
 Plays 200 random histories of one queue on real brokers, which delete messages: `make histories`.
 
-Each history has its own seed, counted from `--seed`. `--histories 1 --seed N` plays one again.
+Each history has its own seed, counted from `--seed`. To repeat the history with seed N, pass
+`--histories 1 --seed N`.
 """
 
 import time

@@ -59,7 +59,7 @@ class Box:
     def started(
         self, *command: str, environment: Mapping[str, str] | None = None
     ) -> Iterator[subprocess.Popen[str]]:
-        """Run the entry point, including tini; end it when the block ends, if not before."""
+        """Run a command without adding the entry point. It ends at the latest with the block."""
         pipe = subprocess.PIPE
         ours = self._command([*command], environment or {})
         child = subprocess.Popen(ours, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
@@ -85,7 +85,7 @@ def first_process(child: subprocess.Popen[str]) -> int:
 
 
 def tell_beside(child: subprocess.Popen[str], *command: str) -> None:
-    """Run a second program in the box of a running one, as its user, until either ends."""
+    """Run another program in the box of a running one, as the same user, until one of them ends."""
     inside = ["nsenter", f"--target={first_process(child)}", "--mount", "--pid", "--root", "--wd"]
     _done(
         [*inside, "/usr/bin/setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *command]

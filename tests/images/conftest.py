@@ -1,4 +1,4 @@
-"""Builds the images once a session, on a base that is made here, and unpacks their files."""
+"""Builds the images once per session, on a base that is made here, and unpacks their files."""
 
 import json
 import os
@@ -16,7 +16,7 @@ TAG = "tests"
 
 @pytest.fixture(scope="session")
 def base() -> str:
-    """Build the base, which needs packages, or skip. Later parts are ours: they must not fail."""
+    """Build the base, or skip if that is impossible. The later parts are ours and must not fail."""
     if os.geteuid() != 0:
         pytest.skip("NO REAL IMAGES: without a registry, only root can make their base image")
     try:
@@ -55,7 +55,7 @@ def opened(name: str) -> Iterator[Box]:
         image = json.loads(told("inspect", "--type=image", name))
         yield Box(Path(told("mount", container)), image["OCIv1"]["config"])
     finally:
-        # Another process may have cleaned the shared store, and so removed it already.
+        # Another process may have removed the container already, by cleaning the shared store.
         command = [*images.set_up_buildah().command, "rm", container]
         subprocess.run(command, capture_output=True, check=False)
 

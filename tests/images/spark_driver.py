@@ -1,8 +1,8 @@
 """
 A driver that starts no executors: it prints its address, waits for an executor, and uses it.
 
-After a line on stdin it waits until that executor has gone. Driver and executor start only with the
-image's archive of classes.
+After a line on stdin, it waits until that executor has gone. Driver and executor refuse to start
+without the image's archive of classes.
 """
 
 import json

@@ -16,7 +16,7 @@ NOWHERE = "spark://CoarseGrainedScheduler@127.0.0.1:{}"
 
 
 def executors_environment(url: str, application: str = "app", **more: str) -> dict[str, str]:
-    """The environment that Spark gives to an executor's pod."""
+    """Return the environment that Spark gives to an executor's pod."""
     return {
         "SPARK_APPLICATION_ID": application,
         "SPARK_DRIVER_URL": url,
@@ -31,7 +31,7 @@ def executors_environment(url: str, application: str = "app", **more: str) -> di
 
 
 def heard(child: subprocess.Popen[str]) -> dict[str, Any]:
-    """Return the driver's next line; all other lines are Spark's log."""
+    """Return the driver's next line of JSON, and skip the lines of Spark's log."""
     assert child.stdout is not None
     said = []
     for line in child.stdout:
@@ -73,7 +73,7 @@ def test_an_executor_whose_driver_is_away_ends_by_itself(spark: Box) -> None:
 
 
 def test_a_signal_to_the_container_reaches_the_executors_java(spark: Box) -> None:
-    """The executor would wait for a driver that never answers."""
+    """Without the signal, the executor would wait for a driver that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = NOWHERE.format(silent.getsockname()[1])
         executor = spark.started(

@@ -16,7 +16,7 @@ from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 
 COMMIT_SECONDS = 0.1
-"""Short, so that many processes are killed within a commit."""
+"""The time is short, so that many processes are killed during a commit."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Listening(msgspec.Struct, frozen=True):
-    """A driver that has begun."""
+    """Where a driver listens, and what its tasks must know about it."""
 
     place: DriverPlace
     query: str
@@ -67,7 +67,7 @@ class Ground(msgspec.Struct, frozen=True):
         return SeparateSinks(FileSink(SinkFolders(str(self.rows), query, term), "json"))
 
     def put(self, name: str, what: msgspec.Struct) -> None:
-        """Replace a file as a whole."""
+        """Replace a file atomically."""
         written = self.folder / f"{name}.new"
         written.write_bytes(msgspec.json.encode(what))
         written.rename(self.folder / name)
@@ -76,7 +76,7 @@ class Ground(msgspec.Struct, frozen=True):
         return msgspec.json.decode((self.folder / "plan").read_bytes(), type=Plan)
 
     def find_driver(self, number: int) -> Listening | None:
-        """Find where a driver listens; None before it does."""
+        """Find where a driver listens; None if it does not listen yet."""
         try:
             text = (self.folder / f"driver-{number}").read_bytes()
         except FileNotFoundError:

@@ -1,8 +1,8 @@
 """
-Plays one random history: processes and brokers are killed, frozen and replaced, queues move.
+Plays one random history: it kills, freezes and replaces processes and brokers, and moves queues.
 
-At the end everything runs again. Then each number that was sent is in the files once, and the
-journal has read every queue to its end.
+At the end everything runs again. Then each number that was sent must be in the files once, and the
+offsets in the journal must be the ends of all queues.
 """
 
 import os
@@ -36,7 +36,7 @@ PATIENCE_SECONDS = 300.0
 
 @dataclass
 class History:
-    """A history that is played now, and what has happened in it."""
+    """The history that is being played, and what has happened in it."""
 
     mq: RocketMq
     client: Client
@@ -51,7 +51,7 @@ class History:
     tasks: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     executors: dict[str, str] = field(default_factory=dict)
     given_up: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    """Processes that others have replaced, or whose slots are gone."""
+    """Processes that were replaced by other processes, or whose slots are gone."""
 
     def begin(self) -> None:
         self.executors = dict.fromkeys(SLOTS[:2], "none")
@@ -67,7 +67,7 @@ class History:
         self.ground.put("plan", Plan(self.epoch, owners, dict(self.executors)))
 
     def find_ends(self) -> dict[MessageQueue, int]:
-        """Find where all queues end. A broker may have been killed just now."""
+        """Find where all queues end. Try again if a broker was just killed and does not answer."""
 
         def ask() -> dict[MessageQueue, int] | None:
             try:
@@ -114,7 +114,7 @@ class History:
             )
 
     def end_all(self) -> None:
-        """Kill all processes. Executors end with their driver."""
+        """Kill all processes, also the tasks, because executors end with their driver."""
         for each in filter(None, [self.driver, *self.tasks.values(), *self.given_up]):
             each.kill()
             each.wait()
@@ -154,7 +154,7 @@ def freeze_a_task(it: History) -> None:
 
 
 def replace_a_frozen_task(it: History) -> None:
-    """A frozen task wakes up after another one has filled its slot."""
+    """A frozen task wakes up after another task has filled its slot."""
     if it.tasks:
         slot = it.rng.choice(sorted(it.tasks))
         task = it.tasks.pop(slot)
@@ -178,7 +178,11 @@ def freeze_the_driver(it: History) -> None:
 
 
 def replace_a_frozen_driver(it: History) -> None:
-    """A driver wakes up while another one uses its journal. It must end, and write nothing."""
+    """
+    A frozen driver wakes up while a new driver uses the journal.
+
+    The frozen driver must end, and must write nothing.
+    """
     if it.driver is None:
         return
     frozen = it.driver
@@ -228,7 +232,7 @@ EVENT_WEIGHTS: dict[Callable[[History], None], int] = {
 
 def _freeze(it: History, process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGSTOP)
-    time.sleep(it.rng.uniform(0.1, MOST_FROZEN))  # the outage that is played
+    time.sleep(it.rng.uniform(0.1, MOST_FROZEN))  # the process is frozen for this time
     process.send_signal(signal.SIGCONT)
 
 

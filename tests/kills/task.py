@@ -20,7 +20,7 @@ MOST_SECONDS = 0.02
 
 def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        time.sleep(random.uniform(0, MOST_SECONDS))  # to be killed or frozen here
+        time.sleep(random.uniform(0, MOST_SECONDS))  # so that the task can be killed or frozen here
         yield from list_bodies(iter([batch]))
 
 

@@ -70,7 +70,7 @@ def copy_checkout(place: Path) -> None:
 def try_break(
     copy: Path, name: str, before: str, after: str, tests: Sequence[str], limit: float
 ) -> Verdict:
-    """Run the tests while this line is broken. The line is repaired afterwards."""
+    """Break a line, run the tests, and repair the line."""
     file = copy / name
     whole = file.read_text(encoding="utf-8")
     if before not in whole:
@@ -83,7 +83,7 @@ def try_break(
 
 
 def run_tests(copy: Path, tests: Sequence[str], limit: float | None) -> Verdict:
-    # No bytecode: if a line is broken and repaired within a second, its cache would be wrong.
+    # No bytecode: it would be outdated if a line is broken and repaired within one second.
     command = [sys.executable, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(command, cwd=copy, capture_output=True, timeout=limit)

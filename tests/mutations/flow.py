@@ -1,4 +1,4 @@
-"""Lists breaks of the rules of a flow: who may commit, what is seen when, and what is dropped."""
+"""Lists breaks of a flow's rules: who may commit, when a commit is visible, what is dropped."""
 
 NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow", "tests/unit/spark_jobs/pipeline/checkpoint"]
 
@@ -23,7 +23,8 @@ OPENING, TAKEOVER = (
 )
 
 MUTATIONS = [
-    # A commit counts only from a live session, for queues that it holds, after the last commit.
+    # A commit counts only if its session is live and holds the queues, and if each range begins
+    # where the last commit of its queue ended.
     (COMMITS, "if session is None or session.id != asked.session:", "if session is None:"),
     (
         COMMITS,
@@ -36,7 +37,7 @@ MUTATIONS = [
         "part.queue in held",
     ),
     (COMMITS, "session.grants | session.leaving.keys()", "session.grants"),
-    # A commit that comes twice counts once, until its session is over.
+    # A commit that arrives twice counts once, as long as its session lasts.
     (COMMITS, "self._last.get(asked.session, 0) >= asked.number", "False"),
     (COMMITS, "if session in live}", "if session}"),
     (COMMITS, "self.ends = dict(begins) | self.ends", "self.ends = self.ends | dict(begins)"),
@@ -68,7 +69,8 @@ MUTATIONS = [
         "except (OSError, Py4JError) as error:\n                text",
         "except Py4JError as error:\n                text",
     ),
-    # The driver serves only tasks of this job, on the executor of their slot, the newest of each.
+    # The driver serves only the newest task of each slot. The task must belong to this job and run
+    # on the slot's executor.
     (
         SERVING,
         "not hmac.compare_digest(\n            hello.secret.encode(), self._secret.encode()\n        )",
@@ -86,7 +88,8 @@ MUTATIONS = [
         "            self._group.end(peer.slot, None, time.monotonic())\n            self._turn()\n",
         "            self._turn()\n",
     ),
-    # A trouble is shown until its queue is past it, and a fatal trouble ends the job.
+    # A problem is shown until its queue is read past the offset of the problem. A fatal one ends
+    # the job.
     (SERVING, "if self.ends.get(queue, 0) <= offset", "if False"),
     (
         SERVING,
@@ -99,7 +102,7 @@ MUTATIONS = [
         "                pass",
     ),
     (SERVING, "not counted.leaving_queues + counted.waiting_queues", "not counted.waiting_queues"),
-    # Rows are kept in the order of their offsets, and are dropped only when they are committed.
+    # A task keeps rows in the order of their offsets, and drops them only after a commit.
     (ROWS, "        if begin != self.handled or self.is_outdated:\n            return False\n", ""),
     (ROWS, "if piece.stop > stop]", "if piece.stop < 0]"),
     (ROWS, "pc.invert(is_good)", "is_good"),
@@ -116,7 +119,7 @@ MUTATIONS = [
     ),
     (TASK, "        work.stored = letter.stop\n", ""),
     (TASK, "> MOST_BYTES:", "> 10**12:"),
-    # A sink with positions decides where a queue begins, and refused rows hold up no others.
+    # A sink with positions decides where a queue begins, and refused rows hold up no other rows.
     (TASK, "if stored is None or stored <= begin:", "if stored is None:"),
     (TASK, "            return stored\n", "            return begin\n"),
     (
@@ -156,7 +159,7 @@ MUTATIONS = [
         "found = Written(written, self._rows.write(delivery, rows))",
     ),
     (CHOOSING, "    if ours != theirs:\n", "    if False:\n"),
-    # Few calls run at the same time, but calls that last long hold up no other calls.
+    # Only a few calls run at the same time, but a long call does not hold up other calls.
     (CALLS, "< MOST_CALLS", "< 10**6"),
     (CALLS, "                self._count_no_longer(each)\n", "                pass\n"),
     (CALLS, " and not each.is_reported", ""),
@@ -167,8 +170,10 @@ MUTATIONS = [
     ),
     (CALLS, "            self._running.remove(running)\n", ""),
     (TASK, "        self._delay = 0.0\n        await", "        await"),
-    # A message without an answer is sent again, and no other task of the slot gets the answer.
+    # A task repeats a message without an answer, and ignores answers to other tasks of its slot.
     (LINK, "secrets.randbits(48)", "1"),
+    (LINK, "            self._untold[queue] = trouble\n", "            pass\n"),
+    (LINK, "        while self._untold:\n", "        while False:\n"),
     (
         LINK,
         "        for message, _ in self._calls.values():\n            self._send(message)\n",

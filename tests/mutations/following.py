@@ -1,4 +1,4 @@
-"""Lists breaks of the rules of coordinator and follower; each breaks one rule."""
+"""Lists breaks of the rules of coordinator and follower. Each break violates one rule."""
 
 NOTICED_BY = [
     "tests/simulation", "tests/unit/coordinator", "tests/unit/follower/test_core.py",
@@ -13,7 +13,8 @@ PROCESSES, CALLING = "follower/processes.py", "follower/calling.py"
 MAIN = "follower/process_main.py"
 
 MUTATIONS = [
-    # Only a request that knows of the withdrawal, and no longer holds the queue, releases it.
+    # A request releases a queue only if it shows that its member knows of the withdrawal and no
+    # longer holds the queue.
     (GROUP, "if revoked.revision <= asked.revision and queue not in asked.holds", "if queue not in asked.holds"),
     (GROUP, "if revoked.revision <= asked.revision and queue not in asked.holds", "if revoked.revision <= asked.revision"),
     # A request that a newer one has overtaken is ignored.
@@ -29,12 +30,13 @@ MUTATIONS = [
     (GROUP, "for each in holders - {reader}:", "for each in set():"),
     # An older assignment is ignored.
     (GROUP, "if epoch < self._epoch:", "if epoch < 0:"),
-    # A member counts a session from when it sent the request, and keeps a margin.
+    # For a member, a session begins when it sends the request, and ends earlier by a margin.
     (LEASE, "end = sent_at + seconds * (1 - MARGIN)", "end = sent_at + seconds * 1.3"),
     (CORE, "self._lease.renew(self._sent_at, terms.session)", "self._lease.renew(now, terms.session)"),
     # Only the answer to the newest request counts.
     (CORE, "if asked is not self._asked:  #", "if self._asked is None:  #"),
-    # The holder of a queue commits from time to time, because a late commit sets the offset back.
+    # The holder of a queue repeats its commit from time to time, because a late commit of an
+    # earlier holder can have set the offset back.
     (CORE, "reading.commit(is_again)", "reading.commit()"),
     (CORE, "is_again = is_due and self.has_session(now)", "is_again = is_due"),
     (CORE, "reading.leave(now + terms.drain, is_again=True)", "reading.leave(now + terms.drain, is_again=False)"),
@@ -51,10 +53,11 @@ MUTATIONS = [
     (CORE, "if not self.has_session(now):  #", "if not self.may_act(now):  #"),
     # A member that stops takes no queue.
     (CORE, "frozenset() if self._is_stopping else grants.queues", "grants.queues"),
-    # If the position of a queue was moved, reading restarts, unless the queue must be released.
+    # If another process has moved the position of a queue, the member reads the queue from the new
+    # position, unless it must release the queue.
     (CORE, "                found.append(self._take(queue))", "                pass"),
     (CORE, "            if reading.is_leaving:\n                self._ask_at = now\n            else:\n", "            if True:\n"),
-    # A late transaction changes nothing, and a position moves with the data or not at all.
+    # A late transaction changes nothing. A position is stored together with the data or not at all.
     (POSITIONS, " AND next_offset = ?\n\"\"\"", " AND next_offset <> ? + 1\n\"\"\""),
     (POSITIONS, "if self.cursor.rowcount != 1:", "if self.cursor.rowcount > 1:"),
     (POSITIONS, "if found is not None:\n                raise", "if found is False:\n                raise"),
@@ -62,7 +65,7 @@ MUTATIONS = [
     (POSITIONS, "if transaction.read(step.group, step.queue) != step.end:", "if not step.end:"),
     (HANDLING, "                work.stored = piece.stop\n", "                pass\n"),
     (HANDLING, "if isinstance(error, MovedOnError):", "if isinstance(error, SystemError):"),
-    # Nothing that a handler does in its process stops anything else. No process outlives its grant.
+    # A handler in its process cannot stop anything else, and no process outlives its grant.
     (PROCESSES, "await asyncio.wait([reading, self._ended],", "await asyncio.wait([reading],"),
     (PROCESSES, "await process.call(arguments) if work.may_act() else None", "await process.call(arguments)"),
     (PROCESSES, "        except BaseException:\n            self.kill()\n", "        except BaseException:\n"),

@@ -70,7 +70,7 @@ def random_queues(rng: random.Random) -> list[list[Any]]:
 
 
 def random_consumers(rng: random.Random) -> list[str]:
-    """Return ids; sometimes a few are doubled, or ids that no RocketMQ client would have."""
+    """Return ids. Sometimes a few are repeated, or are ids that no RocketMQ client would have."""
     if rng.random() < 0.03:
         return rng.choices(ON_ONE_PLACE, k=rng.randint(0, 4))
     consumers = rng.sample(CONSUMERS, rng.choice([1, 2, 3, 3, 5, 8, 12]))

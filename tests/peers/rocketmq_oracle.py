@@ -17,8 +17,8 @@ def answers(requests: Sequence[dict[str, Any]], libraries: str) -> list[Any]:
     """
     Return RocketMQ's answers: one list per request, with one answer per caller.
 
-    If RocketMQ throws, an answer is `[kind, message]`. Otherwise "queues" has the queues as
-    `[topic, broker, id]`, or None.
+    If RocketMQ throws, an answer is `[kind, message]`. Otherwise, an answer is an object:
+    "queues" is null or has rows `[topic, broker, id]`.
     """
     classes = jars.compile_sources([HERE / "RocketMqOracle.java"], libraries)
     # This folder is on the class path because it has the file that silences RocketMQ's logs.

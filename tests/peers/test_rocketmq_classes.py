@@ -109,8 +109,8 @@ def group_of(group: dict[str, Any], theirs: dict[str | None, Any]) -> Any:
     """
     Combine the answers of all callers: one refusal refuses the group, and null means no queues.
 
-    If the list of consumers is empty, a consumer outside it calls. A consumer without a name is
-    refused before any other check.
+    If the list of consumers is empty, the caller is a consumer that is not in the list. A consumer
+    without a name is refused before any other check.
     """
     members = list(dict.fromkeys(group["consumers"] or []))
     if group["strategy"] != "CONFIG":

@@ -1,11 +1,11 @@
 """
 The second oracle: minimum-cost flow, for groups that are too large to try everything.
 
-Each queue flows to a consumer and on to the sink. Costs have three units, and any amount of one
-unit is less than one of the next larger unit. The k-th queue of a consumer costs 2k - 1 of the
-largest unit, so that even loads are cheapest (the first k odd numbers sum up to k squared, and the
-sum of squares is lowest if loads are even). A queue outside its zone costs one of the middle unit,
-and a move one of the smallest. All consumers are equal.
+Each queue flows to a consumer and on to the sink. Costs have three units. Any amount of a
+smaller unit is less than one of the next larger unit. The k-th queue of a consumer costs 2k - 1 of
+the largest unit, so that even loads are cheapest (the first k odd numbers sum up to k squared, and
+the sum of squares is lowest if loads are even). A queue outside its zone costs one of the middle
+unit, and a move one of the smallest. All consumers are equal.
 """
 
 from lb_core import Member

@@ -1,9 +1,9 @@
 """
 The slow, obvious answer with which STICKY is compared.
 
-`best` assigns the queues one by one, and considers every consumer for each. Of all ways that lead
-to the same loads, it keeps only the best by the later goals. `brute_force` really lists every way,
-and tests `best`.
+`best` assigns the queues one by one, and considers every consumer for each queue. Of all ways that
+lead to the same loads, it keeps only the best by the later goals. `brute_force` tries every way. A
+test compares it with `best`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ Score = tuple[list[Fraction], int, int]
 
 @dataclass(frozen=True)
 class Case:
-    """A group so small that everything can be tried. A queue is a zone and its claimants."""
+    """A group so small that everything can be tried. A queue is its zone and its claimants' ids."""
 
     queues: tuple[tuple[str | None, Claims], ...]
     members: tuple[Member, ...]
@@ -30,7 +30,7 @@ class Case:
 
 
 def eligible(case: Case) -> list[Member]:
-    """The members that may get queues."""
+    """List the members that may get queues."""
     there = [
         member
         for member in case.members
@@ -42,7 +42,7 @@ def eligible(case: Case) -> list[Member]:
 
 
 def waiting(case: Case) -> list[Member]:
-    """The lost members, which keep what they have and get nothing."""
+    """List the lost members that keep their queues and get no others."""
     return [
         member
         for member in case.members

@@ -14,7 +14,7 @@ from mq_client.property_columns import Properties
 from tests import stored
 
 INPUTS = 20_000
-"""Each kind of answer and refusal comes among the first 5,000, and each run draws others."""
+"""The first 5,000 inputs have each kind of answer and refusal. Each run draws other inputs."""
 SMALL = 1 << 16
 """No mutated body may expand beyond this, so that a test does not fill the memory."""
 
@@ -110,7 +110,7 @@ def row_of(message: StoredMessage) -> tuple[object, ...]:
 
 
 def shown(time_ms: int) -> int | None:
-    """Replace times that pandas cannot hold by null, as columns do; objects keep any number."""
+    """Replace a time that pandas cannot hold by None, as columns do; objects keep any number."""
     return time_ms if abs(time_ms) <= columns.LATEST_MS else None
 
 
@@ -132,7 +132,7 @@ def outcome(read: Callable[[], Rows]) -> Rows | Refusal:
 
 
 def read_both(data: bytes, *, check_crc: bool = True) -> Rows | None:
-    """Read bytes in both ways, which must agree; None if both refuse."""
+    """Read bytes with both readers, which must agree; return None if both refuse."""
     plain = outcome(
         lambda: [
             row_of(message)
@@ -154,7 +154,7 @@ def test_columns_and_objects_agree_on_20_000_broken_answers(seed: int, rng: rand
         except BaseException:
             print(f"seed={seed} input {place}: {data.hex()}")  # noqa: T201  # the report's content
             raise
-    # Otherwise the mutations would test only one of the two cases.
+    # Otherwise nearly all mutated inputs would be readable, or nearly all would be refused.
     assert INPUTS * 0.1 < read < INPUTS * 0.9
 
 

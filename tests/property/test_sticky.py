@@ -63,7 +63,7 @@ def test_the_order_of_the_lists_does_not_matter(seed: int) -> None:
 
 
 def test_a_plan_and_its_text_lead_to_the_same_next_plan(seed: int) -> None:
-    """The text has everything that the next plan needs; a settled group stays as it is."""
+    """The text has everything that the next plan needs. Without a change, nothing moves."""
     for number in range(500):
         case = groups.random_case(random.Random(f"{seed}/{number}"), unequal=True)
         _, claims = groups.spell_out(case)
@@ -75,7 +75,7 @@ def test_a_plan_and_its_text_lead_to_the_same_next_plan(seed: int) -> None:
 
 
 def test_rounds_under_max_moves_end_in_the_uncapped_plan(seed: int) -> None:
-    """Each round leaves exactly the deferred moves, and the end is as good as without a limit."""
+    """Each plan leaves exactly the deferred moves. The last plan is as good as without a limit."""
     for number in range(1_000):
         rng = random.Random(f"{seed}/{number}")
         case = groups.random_case(rng)
@@ -151,7 +151,7 @@ def test_minimum_cost_flow_agrees_with_the_first_oracle(seed: int) -> None:
 
 
 def test_every_consumer_gets_a_like_share_of_every_topic() -> None:
-    """All consumers share a busy topic: loads are even in total, and in each topic."""
+    """Loads are even in each topic, not only in total: all consumers share a busy topic."""
     stock = [QueueRange(f"topic-{number}", "broker-a", 0, 9 + number) for number in range(6)]
     made = plan.plan(None, stock, groups.members(*"abcdefg"))
     for name in made.assignment:

@@ -47,7 +47,7 @@ def named(people: Sequence[Member], name: str | None) -> Member:
 
 
 def test_owners_change_only_for_a_gain_that_is_worth_it(seed: int) -> None:
-    """Optional moves lower the highest load by minGain; otherwise all owners stay."""
+    """Optional moves happen only if they lower the highest load by `minGain`."""
     changed = 0
     for number in range(400):
         rng = random.Random(f"{seed}/{number}")
@@ -72,7 +72,7 @@ def test_owners_change_only_for_a_gain_that_is_worth_it(seed: int) -> None:
 
 
 def test_a_queue_too_hot_for_its_neighbours_is_left_alone() -> None:
-    """The overloaded consumer gives away only the queues that must leave it."""
+    """The overloaded consumer keeps only this queue, and gives its other queues away."""
     queues = [Queue("t", "b", number) for number in range(8)]
     weights = {queue: 10.0 if queue.id == 0 else 1.0 for queue in queues}
     last = {"a": queues[:4], "b": queues[4:]}

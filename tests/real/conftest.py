@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_java() -> Iterator[None]:
-    """Make every Java process of a test start fast, also one that another program starts."""
+    """Make every Java process of a test start fast, even if another program starts the process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)
         yield
@@ -48,7 +48,7 @@ def _rocketmq() -> Iterator[rocketmq.RocketMq]:
 
 @pytest.fixture(scope="session")
 def postgres_address() -> Iterator[str]:
-    """The address of a database that the whole run shares: drop your tables before you create."""
+    """The address of a database that the whole run shares. Drop tables before you create them."""
     with contextlib.ExitStack() as running:
         try:
             yield running.enter_context(postgres.run())
@@ -58,7 +58,7 @@ def postgres_address() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[s3.S3Server]:
-    """A store with one bucket, which the whole run shares: write below a name of your own."""
+    """A store with one bucket, which the whole run shares. Write only below a name of your own."""
     with contextlib.ExitStack() as running:
         try:
             server = running.enter_context(s3.run("rows"))
@@ -129,7 +129,7 @@ def queue(topic: str) -> values.MessageQueue:
 
 @pytest.fixture
 def members_port() -> Iterator[int]:
-    """A port for a coordinator, which no other process takes meanwhile."""
+    """A port for a coordinator. No other process takes the port meanwhile."""
     claimed = ports.claim()
     yield claimed.port
     claimed.release()

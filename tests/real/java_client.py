@@ -19,7 +19,7 @@ JAVA_OPTIONS = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"]
 
 
 class JavaClient:
-    """Runs one command after another. It ends when this process ends, or its standard input."""
+    """Runs one command after another. Java ends when its standard input or this process ends."""
 
     def __init__(self, name_server: str) -> None:
         """Start Java."""
@@ -48,7 +48,7 @@ class JavaClient:
     def send(
         self, queue: values.MessageQueue, *messages: dict[str, Any], codec: str = "ZLIB"
     ) -> dict[str, Any]:
-        """Send a message made by `message`, or a batch; return its two ids and its queue."""
+        """Send one or more dictionaries from `message`; return the two ids and the queue."""
         sent: dict[str, Any] = self._do("send", **_names(queue), messages=messages, codec=codec)
         return sent
 

@@ -1,7 +1,8 @@
 """
-Runs a page about members unchanged, in three terminals: `evenkeel run` and two members.
+Runs the commands of a page about members exactly as written, in three terminals: `evenkeel run` and
+two members.
 
-The page's orders are numbered, so that each is counted.
+Orders are numbered, so that the test can count each order.
 """
 
 import contextlib

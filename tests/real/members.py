@@ -1,5 +1,5 @@
 """
-Members of a group in processes of their own, on real brokers.
+Members of a group in separate processes, on real brokers.
 
 Messages are numbered, and each handled message is a line in a file: the member, the time by a clock
 of that member, the broker, the queue, the offset and the number.
@@ -71,7 +71,7 @@ class Scene:
         return self.followers.log(name)
 
     def lines(self) -> list[Line]:
-        """Read the lines that are new, and return all."""
+        """Read the new lines; return all lines."""
         if self.out.exists():
             with self.out.open("rb") as out:
                 out.seek(self._read_bytes)
@@ -127,7 +127,7 @@ def read_by(lines: Sequence[Line], member: str) -> list[Line]:
 
 
 def assert_order_is_kept(lines: Sequence[Line]) -> None:
-    """Check that offsets only grow in the lines of one member and queue."""
+    """Check that each member handled the messages of each queue in the order of their offsets."""
     by_queue: dict[tuple[str, str, int], list[int]] = collections.defaultdict(list)
     for line in lines:
         by_queue[line.member, line.broker, line.queue].append(line.offset)
@@ -144,7 +144,7 @@ def by_queue(lines: Sequence[Line]) -> dict[tuple[str, int], list[Line]]:
 
 
 def takeovers(lines: Sequence[Line], since: float) -> dict[tuple[str, int], float]:
-    """Measure how long each queue stood still before another member took it over."""
+    """Measure how long no message of a queue was handled before another member took over."""
     found: dict[tuple[str, int], float] = {}
     for queue, each in by_queue(lines).items():
         for before, after in pairwise(each):
@@ -201,7 +201,7 @@ def _commit_late(scene: Scene) -> None:
 
 
 def check_that_all_is_committed(scene: Scene) -> None:
-    """Wait until the group's offset of each queue is behind the last message that was handled."""
+    """Wait until the group's offset of each queue is the one after the last handled message."""
     group = scene.coordinator.group
     handled = by_queue(scene.lines())
     ends = {queue: max(line.offset for line in handled[queue.broker, queue.id]) + 1
@@ -215,7 +215,7 @@ def check_that_all_is_committed(scene: Scene) -> None:
 
 
 class Offsets:
-    """Watches the group's committed offsets until the block ends, and notes each that decreases."""
+    """Watches the group's committed offsets until the block ends, and notes each decrease."""
 
     def __init__(self, scene: Scene) -> None:
         self.backwards: list[tuple[MessageQueue, int, int]] = []

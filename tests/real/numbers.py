@@ -41,7 +41,7 @@ class Numbers:
         self._thread.join()
 
     def find_ends(self, client: blocking.Client) -> dict[MessageQueue, int]:
-        """Find where all queues end. A broker shows that a little after it has confirmed a send."""
+        """Find where all queues end. A broker shows a new end soon after it confirms a send."""
         ends = wait_for(
             lambda: {queue: at.max for queue, at in client.list_offsets(self._topic).items()},
             lambda ends: sum(ends.values()) == self.sent,

@@ -23,7 +23,7 @@ def _name_server(rocketmq: RocketMq, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shown(client: Client, topic: str, broker: str, number: int, end: int) -> None:
-    """Wait until the broker shows the queue's messages: it answers a send before that."""
+    """Wait until the broker shows the queue's messages. It answers a send earlier than that."""
     queue = MessageQueue(topic, broker, number)
     assert wait_for(lambda: client.find_max_offset(queue), lambda seen: seen == end) == end
 

@@ -90,7 +90,7 @@ class Embedded:
         return {}
 
     def until(self, reason: str) -> dict[str, Any]:
-        """Wait until the group's condition Ready has this status and reason."""
+        """Wait until the group's condition Ready has this reason; return the status."""
         seen = wait_for(
             self.status,
             lambda it: ready(it) == reason or not self.process.is_running,

@@ -236,7 +236,7 @@ def send(client: Client, queues: list[MessageQueue], count: int) -> None:
 def test_a_statement_that_has_failed_in_postgresql_stores_nothing(
     postgres_database: Database,
 ) -> None:
-    """A commit after it would roll back without an error, so a handler must not hide a failure."""
+    """A later commit would roll back without an error, so a handler must not hide the failure."""
     psycopg = pytest.importorskip("psycopg")
     address = postgres_database.own.info.dsn
 

@@ -117,7 +117,7 @@ def test_a_name_server_may_be_gone_or_new_while_the_route_is_known(mq: rocketmq.
         assert sum(place.max for place in client.list_offsets("orders").values()) <= 20
         with pytest.raises(errors.NoNameServerError, match=mq.name_server.address):
             client.find_route("orders")
-        mq.name_server.restart()  # it knows no topic before the brokers register
+        mq.name_server.restart()  # the new process knows no topic before the brokers register
         send_numbers(client, queues, 20)
 
 

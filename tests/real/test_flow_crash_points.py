@@ -1,5 +1,5 @@
 """
-A driver or a task dies at a step of a commit into a table, and each message is there once.
+A driver or a task dies at a step of a commit, and the table has each message once.
 
 The journal is in memory; driver, connection, task and table are real. The messages of the only
 queue are numbers. In PostgreSQL multiples of five are dead letters.
@@ -63,7 +63,7 @@ def divide_by_five(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch
 
 
 class Stage(DyingStage):
-    """One flow, whose driver or task dies once at a given step."""
+    """One flow, whose driver or task dies one time, at a given step."""
 
     driver_steps = DRIVER_STEPS
 
@@ -158,7 +158,7 @@ class BlockingLink:
 
 
 class WatchedSinks:
-    """The sinks of a task that may die before it writes."""
+    """Sinks that let the task die before it writes."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -185,7 +185,8 @@ class WatchedSinks:
 
 def play(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let drivers and tasks run until everything is committed."""
-    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))  # none ends on a slow machine
+    # Sessions are so long that none ends, even on a slow machine.
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))
     while stage.end < MESSAGES:
         try:
             stage.run_driver()

@@ -109,7 +109,7 @@ def test_a_task_that_was_given_up_writes_nothing_that_is_there_already(
 def test_of_two_tasks_at_one_position_one_writes(
     open_writer: OpenWriter, writer: PostgresWriter, database: Connection
 ) -> None:
-    """The second waits for the first one's transaction, and finds the position moved."""
+    """The second waits for the transaction of the first, and then finds that the position moved."""
     writer.write(deliver((A, None, 2)), rows(0, 1), [])
     other = open_writer()
 

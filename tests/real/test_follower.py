@@ -105,7 +105,7 @@ def test_nothing_comes_twice_when_queues_move_and_followers_leave(scene: Scene) 
     assert scene.twice() == []
     for each in members.by_queue(lines).values():
         offsets = [line.offset for line in each]
-        assert offsets == sorted(offsets)  # whichever member read it
+        assert offsets == sorted(offsets)  # no matter which member read each message
     log.info(
         "moved: standstills %s s; left: the other goes on after %.3f s",
         ", ".join(f"{seconds:.3f}" for seconds in members.takeovers(lines, moved_at).values()),

@@ -1,7 +1,7 @@
 """
 Our client reads what RocketMQ's own client sends, field by field, and the other way round.
 
-RocketMQ's own tools see the effects of our requests, and give the same answers.
+RocketMQ's own tools see the effects of our requests, and give the same answers as our client.
 """
 
 import bisect
@@ -100,7 +100,7 @@ def shown_host(raw: bytes) -> str:
 
 @pytest.fixture(params=[as_values, as_columns])
 def read(request: pytest.FixtureRequest, client: blocking.Client) -> Read:
-    """Reads this many messages of a queue with our client, from its beginning."""
+    """A function that reads the first `count` messages of a queue with our client."""
     show: Callable[[Batch], list[Fields]] = request.param
 
     def read(queue: values.MessageQueue, count: int) -> list[Fields]:
@@ -156,7 +156,7 @@ def test_a_body_that_the_java_client_compressed_is_expanded(
     rng: random.Random,
     codec: compression.Codec,
 ) -> None:
-    """Java clears the bit after it has expanded a body; we leave the flag as it is stored."""
+    """Java clears the compression bit after it has expanded a body; we leave the flag as stored."""
     body = text_body(rng, 3 * COMPRESSED_FROM)
     java.send(queue, java_client.message(body), codec=codec.name)
     ours = read(queue, 1)

@@ -1,8 +1,8 @@
 """
 RocketMQ's own Java consumers follow on real brokers: they join, leave, are killed and frozen.
 
-One jar, compiled for Java 8 against the newest client, runs with that client and with the one of
-4.9.
+One jar, compiled for Java 8 against the newest client, runs with that client and with the client of
+RocketMQ 4.9.
 """
 
 import http.server
@@ -241,8 +241,8 @@ def test_a_consumer_that_is_frozen_loses_its_queues_and_changes_nothing_later(
                 lambda lines: max(line.at for line in read_by(lines, "b")) > thawed_at + 0.5
             )
         lines = scene.wait_for_all()
-    # After the last look at the clock, the client gives its bytes to another thread. So one commit
-    # that was in flight may come late, and the holder of the queue corrects it.
+    # The client checks the time, and then gives the bytes of a commit to another thread. If the
+    # process is frozen in between, one commit can come late. The queue's holder corrects it.
     for queue, _, offset in offsets.backwards:
         handled = [line.offset for line in members.by_queue(read_by(lines, "b"))[queue.broker,
                    queue.id] if line.at < frozen_at + SESSION_SECONDS]  # fmt: skip
@@ -480,7 +480,7 @@ def test_the_page_works_as_it_stands(
         manifest = manifest.replace(given, here)
     (tmp_path / "Billing.java").write_text(program)
     rocketmq.create_topics({"java-orders": 2})
-    # Without a commit, the client of a new group would skip what is sent before its first look.
+    # Without a commit, the client of a new group would skip messages sent before it first looks.
     client.commit("java-billing", dict.fromkeys(client.list_offsets("java-orders"), 0))
     libraries = os.pathsep.join(
         [compile_program(tmp_path / "Billing.java"), jars.fetch_classpath(NEWEST)]

@@ -1,4 +1,4 @@
-"""The members of a group, and their locks of queues, as real brokers keep and drop them."""
+"""The members of a group, and their locks on queues, as real brokers keep and drop them."""
 
 import asyncio
 import time

@@ -132,7 +132,7 @@ def route_of(client: blocking.Client, topic: str) -> list[MessageQueue]:
 
 
 def send_inner_batch(client: blocking.Client, queue: MessageQueue, numbers: Sequence[int]) -> int:
-    """Send a batch with its own id, as RocketMQ's producer does: it is stored as one message."""
+    """Send a batch with its own id, as RocketMQ's producer does. It is stored as one message."""
     key = properties.encode({properties.UNIQUE_KEY: f"BATCH-{numbers[0]}"})
     body = batch_body.encode((n, b"%d" % n, properties.encode(texts(n))) for n in numbers)
     route = client.find_route(queue.topic).find_broker(queue.broker)
@@ -300,7 +300,7 @@ IPV6 = "[::1]"
 
 
 class OnIPv6:
-    """A server of the sandbox that listens on the loopback of IPv6 instead."""
+    """A server of the sandbox that listens on IPv6 loopback instead of IPv4."""
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""Files of a flow in a bucket: each row is seen once, whoever dies, and while the store is away."""
+"""Files of a flow in a bucket: readers see each row once, even if a process or the store fails."""
 
 from collections.abc import Callable, Sequence
 
@@ -30,12 +30,12 @@ def _path(s3_server: S3Server, unique_name: str) -> str:
 
 @pytest.fixture(name="make")
 def _make(s3_server: S3Server, path: str) -> Callable[[int], SinkFolders]:
-    """Make the folders as the driver of a term sees them."""
+    """Make the folders that the driver with this term uses."""
     return lambda term: SinkFolders(f"s3://{path}", "q", term, s3_server.options)
 
 
 def read(system: pyarrow.fs.S3FileSystem, path: str) -> dict[str, bytes]:
-    """Read all files with rows of a folder, hidden ones too."""
+    """Read all files of a folder that have rows, including hidden files."""
     selector = pyarrow.fs.FileSelector(path, recursive=True)
     found = [each.path for each in system.get_file_info(selector) if "part-" in each.base_name]
     return {each.removeprefix(f"{path}/"): system.open_input_file(each).read() for each in found}

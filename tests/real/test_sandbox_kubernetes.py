@@ -39,7 +39,7 @@ def shared() -> Iterator[kubernetes.Cluster]:
 
 @pytest.fixture
 def cluster(shared: kubernetes.Cluster) -> kubernetes.Cluster:
-    """Both servers, running again whatever the last test has done to them."""
+    """Both servers. They run again if the last test has stopped them."""
     for server in shared.servers.values():
         if not server.is_running:
             server.restart()
@@ -63,7 +63,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 def may_read_maps(cluster: kubernetes.Cluster, name: str, kind: str) -> None:
-    """Give a user the right to list ConfigMaps, with a role of the same name."""
+    """Give a user the right to list ConfigMaps, by a role that has the user's name."""
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
     role = {"metadata": {"name": name}, "rules": [rule]}
     assert cluster.admin.ask("POST", f"{RIGHTS}/roles", role).status == 201

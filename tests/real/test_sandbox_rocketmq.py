@@ -38,7 +38,7 @@ def shared() -> Iterator[rocketmq.RocketMq]:
 
 @pytest.fixture
 def mq(shared: rocketmq.RocketMq) -> rocketmq.RocketMq:
-    """Two brokers, running again whatever the last test has done to them."""
+    """Two brokers. They run again if the last test has stopped them."""
     for broker in shared.brokers.values():
         if not broker.is_running:
             broker.restart()
@@ -47,7 +47,7 @@ def mq(shared: rocketmq.RocketMq) -> rocketmq.RocketMq:
 
 @pytest.fixture
 def topic(mq: rocketmq.RocketMq, request: pytest.FixtureRequest) -> str:
-    """A topic of two queues on both brokers that no other test uses."""
+    """A topic that no other test uses, with two queues on each of both brokers."""
     name = request.node.name
     mq.create_topics({name: 2})
     return str(name)
@@ -218,7 +218,7 @@ def test_a_broker_whose_port_is_taken_is_reported_long_before_the_time_is_over()
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_the_command_tells_where_all_is_and_leaves_nothing(number: signal.Signals) -> None:
-    """The command goes on when its standard input ends, because a service has none."""
+    """The command continues when its standard input ends, because services have no input."""
     with subprocess.Popen(
         [*UP, "--brokers", "1"],
         cwd=ROOT,

@@ -74,7 +74,7 @@ def proxy(name_server: str) -> Iterator[Proxy]:
 
 
 def free_address() -> str:
-    """An address where nothing listens: a proxy had it, and has ended."""
+    """Return an address where nothing listens: a proxy has listened there, and has ended."""
     with Proxy("127.0.0.1:1") as gone:
         return gone.address
 
@@ -176,7 +176,7 @@ def test_a_host_that_does_not_exist_is_an_error(runs: Runs) -> None:
 
 
 def test_a_server_of_another_kind_is_told_at_once(runs: Runs) -> None:
-    """A server answers, but it is not RocketMQ: here with the greeting of SSH."""
+    """A server that is not RocketMQ answers. Here, it sends the greeting of SSH."""
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 600.0
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the checkout without generated files, in which the page's builds are ready."""
+    """A copy of the checkout without generated files. The builds of the page are already done."""
     if jars.find_java() is None:
         pytest.skip("NO TUTORIAL: there is no Java")
     try:

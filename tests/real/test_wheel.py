@@ -21,7 +21,7 @@ BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(s
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's files. It is built in a copy, as building leaves files beside the sources."""
+    """The wheel's files. The build uses a copy, because it leaves files beside the sources."""
     copy, made = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)

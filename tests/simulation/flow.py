@@ -2,8 +2,8 @@
 The world of a flow: the leader is the driver, each member is a task, and only the driver commits.
 
 A commit and its answer may be lost, late or duplicated, and the driver may end at any time. The
-tasks of a lost driver end soon after it, and until then they reach no other driver. The journal is
-what a lost driver leaves. The journal must have each offset once, and must leave out no offset.
+tasks of a lost driver end soon after it, and until then they reach no other driver. A lost driver
+leaves only the journal. The journal must have each offset once, and must leave out no offset.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ class FlowProcess(Process):
         self.driver: Leader | None = None
         """The only driver that the task can reach: the first one that it has found."""
         self.lives: dict[int, int] = {}
-        """The newest life of each queue."""
+        """The `life` of the newest action `Locate` for each queue."""
         self.holdings: dict[int, Holding] = {}
         self.number_of_commit = 0
         self.in_flight: TaskCommit | None = None
@@ -124,7 +124,7 @@ class FlowProcess(Process):
         """
         Ask the driver where the queue begins, until it answers.
 
-        A connection keeps the order: the driver settles earlier commits before it answers.
+        A connection keeps the order of messages, so the driver answers earlier commits first.
         """
         if queue not in self.core.holds or self.lives[queue] != life:
             return []  # the task no longer holds the queue, or holds it anew
@@ -147,7 +147,7 @@ class FlowProcess(Process):
         return self.core.note_handled(queue, life, stop, now)
 
     def _commit(self, now: float) -> list[Any]:
-        """Answer the wanted commits that are done; commit the rest unless a commit is in flight."""
+        """Report the wanted commits that are done; commit the rest unless a commit is in flight."""
         found: list[Any] = []
         left: list[actions.Commit[int]] = []
         for each in self.wanted:

@@ -1,4 +1,4 @@
-"""Plays a story; a failure has the shortest story that fails in the same way."""
+"""Plays a story; a failure shows the shortest story that fails in the same way."""
 
 from tests.simulation import story
 from tests.simulation.flow import FlowWorld

@@ -1,5 +1,5 @@
 """
-Draws a story from a seed: faults and changes, each with its time. Each of them can be left out.
+Draws a story from a seed: faults and changes, each with its time. Any event can be left out.
 
 A story that fails is shortened: events are left out, one by one, as long as it still fails.
 """

@@ -33,7 +33,7 @@ def test_a_frozen_member_loses_its_queues_to_one_that_reads_them_while_it_sleeps
     borrowed = [at for at, name, taken in seen if name == "1" and 0 in taken]
     returned = [at for at, name, taken in seen if name == "0" and 0 in taken and at > 50]
     assert len(borrowed) == len(returned) == 1
-    assert 30.0 < borrowed[0] < 41.0  # as soon as its session is over
+    assert 30.0 < borrowed[0] < 41.0  # as soon as the session of the frozen member is over
     assert returned[0] > 55.0
 
 

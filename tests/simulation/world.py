@@ -121,9 +121,9 @@ class Process:
         self.wakes_at: float | None = None
         self.held: frozenset[int] = frozenset()
         self.handling: dict[int, tuple[str, float]] = {}
-        """Queues whose handler runs: its session, and its start by the member's clock."""
+        """By queue, for running handlers: the session, and the start by the member's clock."""
         self.stored: dict[tuple[int, int], int] = {}
-        """The position in the database by queue and life, as this process knows it."""
+        """The positions in the database that this process knows, by queue and `life`."""
 
     def clock(self, now: float) -> float:
         return self.offset + now * self.rate
@@ -398,7 +398,7 @@ class World:
 
     def _restart(self, number: int) -> None:
         process = self.processes[number]
-        if process.is_stopping and not process.is_dead:  # it was frozen after it began to stop
+        if process.is_stopping and not process.is_dead:  # frozen after it began to stop
             self.later(1.0, partial(self._restart, number))
         elif process.is_dead:
             fresh = self.make_process(number)
@@ -425,8 +425,8 @@ class World:
     def check_taken(self, process: Process, taken: frozenset[int]) -> None:
         """Check that no two members act on the same queue."""
         self.takes += len(taken)
-        # Without a coordinator, a member that keeps reading may act on a queue of another one. That
-        # must not happen while its session lasts, or if only leaders change.
+        # Without a coordinator, a member can keep reading a queue that another member takes. But no
+        # member may take the queue while the reader's session lasts, or if only leaders change.
         keeps_reading = self.story.on_outage is OnOutage.KEEP_READING
         is_lenient = keeps_reading and not self.story.only_leaders_change
         for queue in taken:
@@ -439,7 +439,7 @@ class World:
                     )
 
     def _check_calm(self) -> None:
-        """Check, after the last event, that only its owner reads each queue."""
+        """Check, after the last event, that each queue is read only by its owner."""
         for queue in range(self.story.queues):
             owner = self.owners.get(queue)
             readers = [each.name for each in self.processes if each.may_act_on(queue, self.now)]

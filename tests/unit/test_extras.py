@@ -76,7 +76,7 @@ def run(extra: str, code: str, *arguments: str) -> subprocess.CompletedProcess[s
     refused = [
         module
         for module, owners in OWNERS.items()
-        # yarl looks whether pydantic_core is there, and does without it.
+        # yarl tries to import pydantic_core, but works without it.
         if module != "pydantic_core" and not any(name(owner) in brought for owner in owners)
     ]
     return subprocess.run(

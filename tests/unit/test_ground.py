@@ -64,7 +64,7 @@ def test_the_version_is_told_in_two_places_and_is_the_same() -> None:
 
 
 def test_lb_core_needs_nothing_but_the_standard_library() -> None:
-    """A Python that knows only the root folder can import all its modules."""
+    """A Python that knows only the root folder can import all modules of `lb_core`."""
     answer = python("-I", "-S", "-c", IMPORT_ALL_OF_LB_CORE, str(ROOT))
     assert answer.startswith("{"), answer
     origins: dict[str, str] = json.loads(answer)
@@ -89,7 +89,7 @@ def test_the_contract_imports_the_standard_library_and_msgspec_alone() -> None:
 
 
 def imported(node: ast.AST) -> list[str]:
-    """The top-level packages that a statement imports."""
+    """List the top-level packages that a statement imports."""
     match node:
         case ast.Import(names):
             return [each.name.partition(".")[0] for each in names]

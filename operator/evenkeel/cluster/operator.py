@@ -88,7 +88,8 @@ class Operator:
         """
         The last seen version of each pod.
 
-        It shows the groups of a deleted pod, and what is new in the next version.
+        It is used to find the groups of a deleted pod, and to find what changed in the next
+        version.
         """
 
     async def begin(self) -> None:
@@ -125,7 +126,7 @@ class Operator:
             self.loop.note_members_change(key)
 
     async def _serve_members(self, place: Place) -> None:
-        """Serve members. If serving fails by a defect, this process still leads."""
+        """Serve members. If that fails because of a defect, this process continues to lead."""
         assert self.world.coordination is not None
         reviews = TokenReviews(self._review_token)
         door = PodDoor(reviews, self.cache.groups.get, self.cache.pods.get)
@@ -208,7 +209,7 @@ class Operator:
 
     def _note_end(self, group: Key, before: Pod, pod: Pod) -> None:
         """
-        Report once to the coordination that the pod, or all its containers, have ended.
+        Report to the coordination, only once, that the pod or all its containers have ended.
 
         A deleted object does not show that the pod has ended: the object may have been deleted by
         force while its process still runs. If a pod ends, its status shows that before its object

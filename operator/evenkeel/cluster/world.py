@@ -212,7 +212,7 @@ class ClusterWorld:
             await self._api.delete(paths.build_path(paths.PODS, key), uid, grace_seconds)
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Remove a driver whose state is unknown by force, if its Lease has expired."""
+        """Delete the pod of a driver by force if its state is unknown and its Lease has expired."""
         key = _find_driver_key(group)
         pod = self._cache.pods.get(key)
         if pod is not None and await self._expiry.take_back(group, pod.uid):
@@ -251,7 +251,7 @@ class ClusterWorld:
         return found
 
     def refuse_unless_leading(self) -> None:
-        """Raise if another replica may lead by now."""
+        """Raise if another replica may already be the leader."""
         self.fence.count_seconds_left()
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
@@ -312,7 +312,7 @@ class ClusterWorld:
         found: Topic | ConsumerGroup,
         status: TopicStatus | GroupStatus,
     ) -> Document | None:
-        """Write a status. Return None if the object has changed; it will be reconciled again."""
+        """Write a status. Return None if the object has changed and will be reconciled again."""
         key = found.head.key
         document = {
             "apiVersion": API_VERSION,
@@ -377,7 +377,7 @@ def _find_driver_key(group: ConsumerGroup) -> Key:
 
 
 def _build_refusal(found: Topic | ConsumerGroup, error: ApiError) -> list[Condition]:
-    """Build the old conditions, with a Ready condition that explains why nothing is published."""
+    """Return the old conditions, with a new Ready that explains why nothing is published."""
     old = found.status.conditions
     text = f"the new status cannot be published: {error}"
     ready = Finding(ConditionType.READY, False, ConditionReason.STATUS_REFUSED, text)

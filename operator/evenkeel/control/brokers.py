@@ -146,7 +146,7 @@ class Brokers:
         return found.client
 
     def _close_idle(self) -> None:
-        """Close idle clients. Requests time out before a client is idle, so none is in flight."""
+        """Close idle clients. None has a request in flight, because requests time out earlier."""
         before = self._clock() - IDLE_SECONDS
         for cluster in [key for key, each in self._clients.items() if each.used_at < before]:
             closing = asyncio.create_task(self._clients.pop(cluster).client.close())

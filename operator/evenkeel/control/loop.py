@@ -46,8 +46,8 @@ MEMBERS_SECONDS = 0.2
 Delay between a change of a group's sessions and the reconcile of the group.
 
 A member that joins causes several changes in a row: its session begins, other members release
-queues, and the new member holds these queues. With the delay, these changes cost one status, not
-three.
+queues, and the new member holds these queues. With the delay, these changes cost one write of the
+status, not three.
 """
 LEAST_SECONDS = 0.1
 """Minimum time between two reconciles without a change."""

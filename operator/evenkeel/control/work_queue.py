@@ -52,7 +52,9 @@ class _State:
     was_touched: bool = False
     failures: int = 0
     waiting_since: float | None = None
-    """When the next work is due, perhaps in the past. None if no work is due or it has begun."""
+    """
+    When the next work is due, perhaps in the past. None if no work is due, or if work has begun.
+    """
 
 
 @dataclass(slots=True)

@@ -55,7 +55,11 @@ class World(Protocol):
         """Find the address and the credentials of a topic's cluster."""
 
     def refuse_unless_leading(self) -> None:
-        """Raise if another replica may lead: brokers would accept the requests of both."""
+        """
+        Raise if another replica may already be the leader.
+
+        Brokers would accept the requests of both replicas.
+        """
 
     async def write_topic(self, topic: Topic, status: TopicStatus) -> None:
         """Replace a topic's status, unless the object has changed in the meantime."""
@@ -75,4 +79,4 @@ class World(Protocol):
         """Remove a driver that has ended."""
 
     async def give_up_driver(self, group: ConsumerGroup) -> None:
-        """Remove a driver whose state is unknown, if it can no longer be running."""
+        """Remove a driver whose state is unknown, if the driver can no longer be running."""

@@ -43,7 +43,9 @@ SPARE = 1
 STOP_SECONDS = 60.0
 RATE_SECONDS = 5.0
 HEAP_SHARE = 0.6
-"""Share of an executor's memory for the heap. Python and the rest of the JVM use the other part."""
+"""
+Share of an executor's memory for the heap. Python and the rest of the JVM use the remaining memory.
+"""
 LEAST_HEAP_MIB = 480
 _LIBC = ctypes.CDLL(None)
 _SET_SIGNAL_AT_PARENTS_DEATH = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>

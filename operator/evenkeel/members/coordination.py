@@ -63,9 +63,9 @@ class Coordination:
         self.queue_released: Callable[[float], None] = lambda seconds: None
         """Called when a withdrawn queue is free, with the seconds since its withdrawal."""
         self.needed = asyncio.Event()
-        """Set once a group has members."""
+        """Set as soon as a group has members."""
         self.namespaces_changed = asyncio.Event()
-        """Set when a group begins to have members: its namespace may be new."""
+        """Set when a group begins to have members, because its namespace may be new."""
 
     @property
     def namespaces(self) -> set[str]:

@@ -1,9 +1,9 @@
 """
-The coordinator of one group, with the requests of members that wait for an answer.
+Coordinates one group, and keeps the requests of its members that wait for an answer.
 
-It adds the clock and the waiting to the core, `GroupCoordinator`, which has neither. Everything
-runs on one event loop. While the machine sleeps, the coordinator's clock stops, so sessions last
-longer than needed. This is safe, because members stop by their own clocks.
+The core, `GroupCoordinator`, has no clock and never waits. The desk adds both. Everything runs on
+one event loop. While the machine sleeps, the coordinator's clock stops, so sessions last longer
+than needed. This is safe, because members stop by their own clocks.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ class _Life:
     """When the last request arrived. If that request waited, when it was answered or given up."""
     share: float = 1.0
     """
-    The part of a poll for which the next request waits.
+    The fraction of the poll time for which the next request waits.
 
-    After an answer with changed grants, this part is random. Many members get such answers at the
-    same time. Without a random wait, all their polls would end at the same time from then on, and
-    other answers would be late.
+    After an answer with changed grants, this fraction is random. Many members get such answers at
+    the same time. Without a random wait, all their polls would end at the same time from then on,
+    and other answers would be late.
     """
 
 
@@ -58,7 +58,7 @@ class GroupDesk:
         members_changed: Callable[[], None],
         clock: Clock = time.monotonic,
     ) -> None:
-        """Begin to lead. `members_changed` is called when a session begins or ends."""
+        """Begin to coordinate. `members_changed` is called when a session begins or ends."""
         self.terms = terms
         self._clock = clock
         self._core: GroupCoordinator[MessageQueue] = GroupCoordinator(

@@ -35,7 +35,7 @@ class Door(Protocol):
     """Decides which clients may send requests."""
 
     async def admit(self, token: str, key: Key, member: str) -> None:
-        """Raise `DeniedError` unless a client with this token may be this member of the group."""
+        """Raise `DeniedError` unless a client with this token may act as this group member."""
 
 
 class TokenDoor:

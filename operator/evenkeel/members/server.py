@@ -1,4 +1,4 @@
-"""Answers members over HTTP. They send requests with POST to `PATH`, and DELETE to leave."""
+"""Answers members over HTTP. They send requests with POST to `PATH`, and leave with DELETE."""
 
 import asyncio
 import socket

@@ -22,7 +22,7 @@ _DESCRIPTION = "spark.job.description"
 _FILES_WRITTEN = "number of written files"
 """Spark's name for the metric of a write to files; other formats have none."""
 _MOST_EXECUTIONS = 50
-"""How many of the last executions to search for a write, because warm-ups add others meanwhile."""
+"""How many of the last executions to search for the one of a write. Warm-ups add others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Flow: tasks that never end. Each task reads the queues of its slot. Only the driver commits."""
+"""Flow: long-running tasks. Each task reads the queues of its slot. Only the driver commits."""

@@ -2,12 +2,12 @@
 Calls the user's function, which may be async, and reports calls that do not return.
 
 Only a few calls of a plain function run at the same time: Python runs one thread at a time, and the
-task's signs of life must not wait for many threads. A call that lasts long is probably waiting for
-something, so it no longer counts against this limit. So calls that never return delay only their
-own queues.
+task's heartbeats must not wait for many threads. A call that lasts long is probably waiting for
+something, so it no longer counts against this limit. So calls that never return delay only the
+queues of their messages.
 
-Coroutines run on an event loop in a thread of their own. If the user's code blocks this loop, it
-delays other calls of the function, but no signs of life.
+Coroutines run on an event loop in a separate thread. If the user's code blocks this loop, it delays
+other calls of the function, but no heartbeats.
 """
 
 import asyncio
@@ -24,10 +24,11 @@ from mq_client.values import MessageQueue
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """
-The user's function, as `DataFrame.mapInArrow` takes it. A call gets rows of one queue.
+The user's function, with the signature that `DataFrame.mapInArrow` needs. A call gets rows of one
+queue.
 
-The function may also be a coroutine function or an async generator. Instead of a function, it may
-be a class without arguments: then each task makes one instance, and calls that instance.
+The function can also be a coroutine function or an async generator. A class without arguments can
+take the place of the function: then each task makes one instance, and calls that instance.
 """
 MOST_CALLS = 4
 """Maximum number of concurrent calls of a plain function. Calls that last long do not count."""
@@ -41,7 +42,7 @@ class RunningCall:
 
     queue: MessageQueue
     begin: int
-    """The offset of its first message."""
+    """The offset of the call's first message."""
     counts: bool = True
     """Whether the call counts against `MOST_CALLS`."""
     is_reported: bool = False
@@ -76,7 +77,7 @@ class UsersCalls:
             self._running.remove(running)
 
     def find_endless(self) -> list[RunningCall]:
-        """Stop counting long calls. Return the calls that may never return, each only once."""
+        """Stop counting long calls. List calls that may never return, and list each only once."""
         now, found = time.monotonic(), []
         for each in list(self._running):
             if now - each.since > LONG_SECONDS:
@@ -87,7 +88,7 @@ class UsersCalls:
         return found
 
     def close(self) -> None:
-        """End the event loop of coroutines. Coroutines that still run are dropped."""
+        """End the event loop of coroutines. Drop coroutines that still run."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 

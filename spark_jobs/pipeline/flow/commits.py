@@ -1,15 +1,16 @@
 """
-Decides which commits count. Pure.
+Decides which commits count, without I/O.
 
 Only the driver commits, so one place decides for all tasks. A commit counts if
 
-- its session lives, and holds each queue that the commit names;
+- its session is live, and holds each queue that the commit names;
 - each of its ranges begins where the last commit of that queue ended.
 
-Why nothing is committed twice, and nothing is left out: by the second rule, the committed ranges of
-a queue follow each other without gaps and overlaps. By the first rule, a task that was given up
-cannot commit, whenever it wakes up. Files become visible only after their commit is in the journal,
-so all visible files belong to such ranges. `sinks/__init__.py` says what holds for other sinks.
+By the second rule, the committed ranges of a queue follow each other without gaps and overlaps. So
+nothing is committed twice, and nothing is left out. By the first rule, a task that the driver has
+given up cannot commit, even if it wakes up later. Files become visible only after their commit is
+in the journal, so all visible files belong to committed ranges. `sinks/__init__.py` describes the
+other sinks.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +21,7 @@ from spark_jobs.pipeline.flow.wire import TaskCommit
 
 
 class Commits:
-    """The ends of a job's queues. They include commits that are not in the journal yet."""
+    """The ends of a job's queues, including commits that are not in the journal yet."""
 
     def __init__(self, ends: Mapping[MessageQueue, int]) -> None:
         """Continue at these offsets."""
@@ -30,15 +31,15 @@ class Commits:
         """By session: the number of its last commit that counted."""
 
     def begin(self, begins: Mapping[MessageQueue, int]) -> None:
-        """Begin new queues at these offsets. Queues that were begun before keep their ends."""
+        """Add new queues, with the offsets where they begin. Known queues keep their ends."""
         self.ends = dict(begins) | self.ends
 
     def is_repeated(self, asked: TaskCommit) -> bool:
-        """Whether this commit has counted already: its answer was lost on the way."""
+        """Whether this commit has counted already, but the task did not get the answer."""
         return self._last.get(asked.session, 0) >= asked.number
 
     def accept(self, asked: TaskCommit, session: Session[MessageQueue] | None) -> bool:
-        """Accept a commit and advance the ends, or refuse it. `session` is the slot's live one."""
+        """Accept a commit and advance the ends, or refuse it. `session` is the live one, if any."""
         if session is None or session.id != asked.session:
             return False
         held = session.grants | session.leaving.keys()
@@ -51,5 +52,5 @@ class Commits:
         return True
 
     def forget_others(self, live: Collection[str]) -> None:
-        """Forget the sessions that are over: their commits are refused from now on."""
+        """Forget the sessions that are not live. Their commits are refused from now on."""
         self._last = {session: last for session, last in self._last.items() if session in live}

@@ -62,9 +62,9 @@ def _open_database() -> Any:
     """Open the database of this process. It is in memory, and contains only views."""
     import duckdb
 
-    # A task runs many calls concurrently, so no call needs threads of its own. With replacements,
-    # DuckDB would take a wrong name in a query for a variable of our code. Without them, the name
-    # is an error.
+    # A task runs many calls concurrently, so no call needs more than one thread. With replacements,
+    # DuckDB would look up an unknown name in a query as a variable of our code. Without them, such
+    # a name is an error.
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": 1,
         "python_enable_replacements": False,

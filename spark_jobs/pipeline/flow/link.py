@@ -1,8 +1,8 @@
 """
 The task's side of its connection to the driver.
 
-When the connection ends, the task opens a new one. Then it sends each call again that still waits
-for an answer. The driver recognises a commit that it has seen before.
+When the connection ends, the task opens a new one. Then it repeats each call that still waits for
+an answer. The driver recognises a commit that it has seen before.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class DriverPlace(msgspec.Struct, frozen=True):
 
 
 class DriverLink:
-    """Carries the requests of one task. `follower.running` uses it as its coordinator."""
+    """Carries the requests of one task. `follower.running` uses this link as its coordinator."""
 
     def __init__(
         self, place: DriverPlace, slot: str, executor: str | None, stop: Callable[[], None]
@@ -50,16 +50,17 @@ class DriverLink:
         self._stop = stop
         self._writer: asyncio.StreamWriter | None = None
         self._is_connected = asyncio.Event()
-        # An answer for a task that has ended may reach the next task of its slot. So the calls of
-        # different tasks have different numbers.
+        # The answer to a task that has ended may reach the next task of the same slot. So the calls
+        # of different tasks have different numbers.
         self._numbers = itertools.count(secrets.randbits(48))
         self._untold: dict[MessageQueue, wire.TaskTrouble] = {}
-        """By queue: the last trouble that was reported without a connection."""
+        """By queue: the last trouble that could not be sent, because there was no connection."""
         self._asks: dict[int, asyncio.Future[MemberAnswer]] = {}
         self._calls: dict[int, tuple[wire.FromTask, asyncio.Future[Answer]]] = {}
         """
-        Calls that wait for an answer. A new connection sends them again in their order, because a
-        commit of a queue's last holding must arrive before the question where the queue begins.
+        Calls that wait for an answer. A new connection repeats them in the same order: if the task
+        gives up a queue and gets it again, the driver must receive the commit of the queue before
+        the question where the queue begins.
         """
 
     async def run(self) -> None:
@@ -87,7 +88,7 @@ class DriverLink:
     async def ask(
         self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
     ) -> MemberAnswer:
-        """Send a sign of life, and wait at most `seconds` for its answer."""
+        """Send a heartbeat, and wait at most `seconds` for its answer."""
         answer: asyncio.Future[MemberAnswer] = asyncio.get_running_loop().create_future()
         self._asks[asked.number] = answer
         request = MemberRequest(
@@ -117,7 +118,7 @@ class DriverLink:
         return found
 
     async def commit(self, make: Callable[[int], wire.TaskCommit]) -> bool:
-        """Send the commit that `make` makes for a call number; return whether it is accepted."""
+        """Send a commit, which `make` makes from a call number. Return whether it is accepted."""
         found = await self._call(make)
         assert isinstance(found, wire.Settled)
         return found.is_accepted
@@ -129,7 +130,7 @@ class DriverLink:
         text: str,
         consequence: wire.Consequence = wire.Consequence.QUEUE_WAITS,
     ) -> None:
-        """Tell the driver what goes wrong. If the connection has ended, the next one tells it."""
+        """Tell the driver what goes wrong. If there is no connection, use the next connection."""
         trouble = wire.TaskTrouble(queue, offset, text, consequence)
         try:
             self._send(trouble)

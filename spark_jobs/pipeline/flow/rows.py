@@ -1,8 +1,8 @@
 """
 The rows that a task has made, but not committed yet.
 
-A holding of a queue keeps its rows in memory until they are committed. If the queue is given up,
-its rows are dropped, and the rows of other queues stay.
+The task keeps the rows of each queue in memory until they are committed. If the task gives up a
+queue, the rows of this queue are dropped, and the rows of other queues stay.
 """
 
 import itertools
@@ -23,20 +23,20 @@ class HandledPiece:
     """The rows of one call of the function, or of one message that was given up."""
 
     stop: int
-    """The offset at which its range stops."""
+    """The offset at which the range of the piece stops."""
     rows: Sequence[pa.RecordBatch]
     dead: Sequence[pa.RecordBatch]
     bytes: int
-    """The size of the rows. It is kept, because Arrow counts it anew each time, which is slow."""
+    """The size of the rows, stored here because Arrow counts it anew each time, which is slow."""
     made_at: float = field(default_factory=time.monotonic)
 
 
 @dataclass(slots=True, eq=False)
 class HeldRows:
-    """The rows of one holding of a queue. Every offset of the holding is in one of its pieces."""
+    """The rows of a queue. The pieces cover all offsets from `committed` to `handled`."""
 
     is_live: Callable[[], bool]
-    """Whether the queue is still held, so that its rows may be committed."""
+    """Returns whether the task still holds the queue, so that it may commit the rows."""
     committed: int
     """The journal has everything below this offset."""
     stored: int | None
@@ -50,7 +50,7 @@ class HeldRows:
     pieces: list[HandledPiece] = field(default_factory=list)
     """The pieces that are handled, but not committed yet, in the order of their offsets."""
     is_outdated: bool = False
-    """Whether the rows were dropped. Then the queue begins anew, where the sink says."""
+    """Whether the rows were dropped. Then the task finds the queue's position again."""
 
     def __post_init__(self) -> None:
         """Begin without rows."""
@@ -60,7 +60,7 @@ class HeldRows:
         self, begin: int, stop: int, rows: Sequence[pa.RecordBatch],
         dead: Sequence[pa.RecordBatch] = (),
     ) -> bool:  # fmt: skip
-        """Add the rows of a range. If it does not begin at `handled`, return False instead."""
+        """Add the rows of a range. Return False if the range does not begin at `handled`."""
         if begin != self.handled or self.is_outdated:
             return False
         size = sum(batch.nbytes for batch in (*rows, *dead))
@@ -70,11 +70,11 @@ class HeldRows:
 
     @property
     def is_committable(self) -> bool:
-        """Whether the holding has something to commit, and may commit it."""
+        """Whether the task has something to commit for the queue, and may commit it."""
         return self.is_live() and not self.is_outdated and self.handled > self.committed
 
     def check(self, queue: MessageQueue) -> None:
-        """Raise a `MovedOnError` if the queue must begin anew."""
+        """Raise a `MovedOnError` if the rows were dropped."""
         if self.is_outdated:
             raise MovedOnError(f"the rows of {queue} from offset {self.committed} on are dropped")
 
@@ -97,12 +97,12 @@ class HeldRows:
         self.committed = self.stored = stop
 
     def drop(self) -> None:
-        """Drop the rows. Their messages are handled again, when the queue begins anew."""
+        """Drop the rows. The queue begins anew, so that their messages are handled again."""
         self.is_outdated = True
         self.pieces.clear()
 
     def take_back(self) -> None:
-        """Drop the rows that are not committed, and handle their messages again."""
+        """Drop the rows that are not committed, so that their messages are handled again."""
         self.pieces.clear()
         self.handled = self.committed
 
@@ -122,7 +122,7 @@ def divide(batches: Iterable[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], lis
 
 
 def join_neighbours(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Join neighbours with the same columns: most batches are small, and each write takes long."""
+    """Join neighbours with the same columns: each write takes long, and most batches are small."""
     groups = itertools.groupby(batches, key=lambda batch: batch.schema)
     return [pa.concat_batches(group) for _, group in groups]
 

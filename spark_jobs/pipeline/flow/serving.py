@@ -1,9 +1,9 @@
 """
 The driver's side of a flow: grants queues to tasks, and commits what they have written.
 
-Everything here runs on one event loop in a thread of its own. The driver's loop calls only those
-methods of `FlowServer` whose docstrings say so. Files are written in threads, so that grants never
-wait for them.
+Everything here runs on one event loop, in a separate thread. The driver's loop calls only those
+methods of `FlowServer` whose docstrings say so. Other threads write files, so that grants never
+wait for files.
 
 A commit goes through these steps. The table in `checkpoint/journal.py` says what happens after a
 crash between any two of them:
@@ -54,19 +54,19 @@ from spark_jobs.pipeline.retries import PATIENCE
 
 log = logging.getLogger("evenkeel.job")
 TERMS = Terms(session=2.0, drain=30.0)
-"""A task that is silent for `session` is given up: it is frozen, cut off, or dead."""
+"""The driver gives up a task that is silent for `session`: it is frozen, cut off, or dead."""
 RETURN_SECONDS = 0.3
 """How long a task may take to connect again after its connection has ended."""
 LOCATE_AGAIN_SECONDS = 1.0
 FindBegins = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
-"""Finds where all queues begin that are not among the given ones."""
+"""Finds the new queues, which are not among the given ones, and where they begin."""
 
 NoteCommit = Callable[[wire.CommitFigures], None]
-"""Is called for each commit in the journal. `age` is the age of its rows at that time."""
+"""Called for each commit after it is in the journal. `age` is the age of the rows then."""
 
 
 class LossRefusedError(Exception):
-    """Messages are lost, or a queue was created again, and only the user may allow that."""
+    """Messages are lost, or a queue was recreated. Only the user may decide to continue."""
 
 
 class LossFoundError(Exception):
@@ -93,7 +93,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedCommit:
-    """A commit that counts, and is not in the journal yet."""
+    """A commit that counts, but is not in the journal yet."""
 
     slot: str
     asked: wire.TaskCommit
@@ -155,13 +155,13 @@ class FlowServer:
         self.adopted_epoch = state.epoch
         self.batch = state.batch
         self._troubles: dict[MessageQueue, tuple[int, str]] = {}
-        """The queues that stand still, each with its offset and the reason."""
+        """The queues that cannot advance, each with its offset and the reason."""
         self.trouble: str | None = None
         """What goes wrong now, in words. Other threads may read it."""
         self.port = 0
 
     def start(self, host: str, port: int) -> None:
-        """Serve from now on, in a thread of its own. With port 0 any free port is used."""
+        """Serve from now on, in a separate thread. Port 0 means any free port."""
         started: Future[int] = Future()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._run(host, port, started)), name="flow", daemon=True
@@ -179,14 +179,14 @@ class FlowServer:
             self._failed.result()
 
     def close(self) -> None:
-        """End all connections. The driver's loop calls it, once the tasks have ended."""
+        """End all connections. The driver's loop calls it after the tasks have ended."""
         self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join()
         if self._state.pending and not self._unsettled:  # otherwise a move may be unfinished
             self._forget_moves()
 
     def _forget_moves(self) -> None:
-        """Write a last entry without pending folders: the next job may have another sink."""
+        """Write a last entry without pending moves: the next job may have another sink."""
         try:
             self._journal.append(msgspec.structs.replace(self._state, pending=[]))
         except (OSError, Py4JError, JournalTakenError) as error:
@@ -266,7 +266,7 @@ class FlowServer:
         return peer
 
     def _note_lost(self, peer: Peer) -> None:
-        """End the session of a task whose connection has ended for good."""
+        """End the session of a task whose connection has ended, if it did not connect again."""
         if self._peers.get(peer.slot) is peer:
             del self._peers[peer.slot]
             if peer.slot in self._group.sessions:
@@ -276,7 +276,7 @@ class FlowServer:
             self._turn()
 
     def _hear(self, peer: Peer, message: wire.FromTask) -> None:
-        if self._peers.get(peer.slot) is not peer:  # a newer task has taken its place
+        if self._peers.get(peer.slot) is not peer:  # a newer connection has taken its place
             peer.writer.close()
             return
         match message:
@@ -355,7 +355,7 @@ class FlowServer:
     def _hear_commit(self, peer: Peer, asked: wire.TaskCommit) -> None:
         unsettled = self._unsettled.get(asked.session)
         if unsettled is not None and unsettled.number == asked.number:
-            # The commit was accepted, even if its session is over by now.
+            # The commit is accepted already, even if its session has ended since then.
             self._unsettled[asked.session] = asked
             return
         session = self._group.sessions.get(peer.slot)
@@ -393,7 +393,7 @@ class FlowServer:
             for each in group:
                 self._count(each)
                 newest = self._unsettled.pop(each.asked.session)
-                if each.slot in self._peers:  # the task may have connected again since
+                if each.slot in self._peers:  # the task may have reconnected by now
                     self._peers[each.slot].send(wire.Settled(newest.call, is_accepted=True))
 
     async def _persist(self, state: JobState) -> None:
@@ -436,7 +436,7 @@ class FlowServer:
                 pass
 
     def _note_progress(self) -> None:
-        """Forget troubles that are over, and show those that last in `trouble`."""
+        """Forget troubles that are over, and describe the others in `trouble`."""
         self._troubles = {
             queue: (offset, text)
             for queue, (offset, text) in self._troubles.items()
@@ -447,7 +447,7 @@ class FlowServer:
         self.trouble = f"{texts[0]}{more}" if texts else None
 
     def _turn(self) -> None:
-        """Apply the time, answer tasks whose grants have changed, and set the next timer."""
+        """Update the group, answer tasks whose grants have changed, and set the next timer."""
         self._group.tick(time.monotonic())
         for slot in self._group.take_silent():
             self.given_up += 1
@@ -469,7 +469,7 @@ class FlowServer:
 
 
 def _take(steps: list[Callable[[], None]]) -> None:
-    """Take steps in order, and remove those that succeed. After an error, call it again."""
+    """Run the steps in order, and remove those that succeed. After an error, call this again."""
     while steps:
         steps[0]()
         del steps[0]

@@ -1,7 +1,7 @@
 """
 A task of a flow: it reads the queues that the driver grants to its slot, and never ends by itself.
 
-It is a follower (`follower.running`) whose coordinator is the driver, and whose positions are in
+A task is a follower (`follower.running`). Its coordinator is the driver, and its positions are in
 the driver's journal. Its handler is `TaskRows`, which calls the user's function in threads.
 """
 
@@ -33,7 +33,7 @@ MOST_ROWS = 4096
 """Maximum number of messages in one call of the user's function."""
 FEW_BYTES = 8 * 1024
 THREADS = 64
-"""Most threads wait: for `UsersCalls`, for memory, or for an answer that the function needs."""
+"""There are many, because most of them wait: for `UsersCalls`, for memory, or in the function."""
 ATTEMPTS = 3
 
 
@@ -50,7 +50,7 @@ class FlowTask:
     """Seconds between two commits of rows."""
 
     def __call__(self, _: Iterable[str]) -> Iterator[None]:
-        """Follow until the driver says that the task must end."""
+        """Read the queues of the slot until the driver says that the task must end."""
         logging.basicConfig(
             level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
         )
@@ -95,7 +95,7 @@ async def _watch(calls: UsersCalls, link: DriverLink) -> None:
 
 
 class FlowBrokers(GroupBrokers):
-    """The brokers of a task. Offsets are committed to the driver, not to the brokers."""
+    """Reads from the brokers, but commits offsets to the driver instead of the brokers."""
 
     def __init__(
         self, source: GroupSource, options: FollowerOptions, reading: Reading, rows: TaskRows,
@@ -109,7 +109,7 @@ class FlowBrokers(GroupBrokers):
         self._link = link
 
     async def locate(self, work: Work) -> int:
-        """Begin where the journal says: `TaskRows.read_position` has asked for that offset."""
+        """Begin at the stored offset, which `TaskRows.read_position` has found before."""
         assert work.stored is not None
         self._rows.hold(work)
         work.position = Position(
@@ -132,8 +132,8 @@ class FlowBrokers(GroupBrokers):
             self._link.report(error.queue, error.asked, str(error), Consequence.JOB_ENDS)
             raise
         except BeyondEndError as error:
-            # The journal has an offset after the end of the queue. Only a driver that starts may
-            # change that offset.
+            # The journal has an offset after the end of the queue. Only the driver may change that
+            # offset, and only when it starts.
             consequence = Consequence.JOB_STARTS_AGAIN if may_lose else Consequence.JOB_ENDS
             self._link.report(error.queue, error.asked, str(error), consequence)
             raise

@@ -1,10 +1,10 @@
 """
 The rows of a task: the user's function makes them, sinks take them, and the driver commits them.
 
-Every `commit_seconds` the rows of all queues are written together, and committed together. If a
-sink refuses rows, the queues of this commit begin anew. Each call of the function is committed
-alone until the queues are past these rows. So the task finds the refused message, and sends it to
-the dead letters.
+Every `commit_seconds`, the task writes the rows of all queues together, and commits them together.
+If a sink refuses rows, the task drops the rows of this commit, and handles their messages again.
+Until the queues are past these rows, the task commits the rows of each call of the function
+separately. So it finds the refused message, and sends it to the dead letters.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ from spark_jobs.planning import Range
 log = logging.getLogger("evenkeel.job")
 Value = TypeVar("Value")
 MOST_BYTES = 64 * 1024 * 1024
-"""If the rows that are not committed exceed this size, the task commits at once."""
+"""If the uncommitted rows exceed this size, the task commits at once."""
 ROOM_SECONDS = 0.5
 SILENT_SECONDS = 60.0
-"""The task reports a sink that does not answer for this time."""
+"""If a sink does not answer for this time, the task reports it."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Pauses between attempts to write rows."""
 
@@ -55,18 +55,18 @@ class NoDeadLetterError(Exception):
 
 
 class CommitRefusedError(Exception):
-    """The driver has given this task up, or a queue of the commit is no longer held."""
+    """The driver has given up this task, or the task no longer holds a queue of the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The rows of one holding that go into a commit."""
+    """The rows of one queue that go into a commit."""
 
     queue: MessageQueue
     held: HeldRows
     stop: int
     since: float
-    """When the first of its rows were made, by this process's clock."""
+    """When the first of these rows were made, by this process's clock."""
     rows: Sequence[pa.RecordBatch]
     dead: Sequence[pa.RecordBatch]
 
@@ -83,7 +83,7 @@ class TaskRows:
         self, link: DriverLink, calls: UsersCalls, reading: Reading, sinks: FlowSinks,
         session: Callable[[], str],
     ) -> None:  # fmt: skip
-        """Hold nothing yet. `session` returns the id of the task's session now."""
+        """Begin without queues. `session` returns the id of the task's current session."""
         self._link = link
         self._calls = calls
         self._includes_properties = reading.include_properties
@@ -99,9 +99,9 @@ class TaskRows:
         self.lost_below: dict[MessageQueue, int] = {}
         """By queue: lost messages with a lower offset are skipped."""
         self._stored: dict[MessageQueue, int | None] = {}
-        """By queue: the position that the sink had when the holding began."""
+        """By queue: the position in the sink when the task began to hold the queue."""
         self._careful_below: dict[MessageQueue, int] = {}
-        """By queue: below this offset rows were refused, so each call is committed alone."""
+        """By queue: the sink refused rows below this offset, so each call is committed alone."""
         self._number = 0
         self._one_by_one = asyncio.Lock()
         """Held during a commit: the driver expects the commits of a session in their order."""
@@ -112,14 +112,14 @@ class TaskRows:
         """The longest time from storing a message until its call, since the last commit."""
 
     async def read_position(self, group: str, queue: MessageQueue) -> int:
-        """Ask the driver where a queue begins, and commit what the sink has beyond that."""
+        """Ask the driver where a queue begins. Commit what the sink has after that offset."""
         found = await self._link.locate(queue)
         self.lost_below[queue] = found.lost_below
         read = self._sinks.positions
         if read is None:
             self._stored[queue] = found.offset
             return found.offset
-        # The holding may end at any time, but neither a thread nor a commit can be interrupted.
+        # The task may lose the queue at any time, but no thread or commit can be interrupted.
         work = self._loop.create_task(self._read_position(group, queue, found.offset, read))
         return await asyncio.shield(work)
 
@@ -141,7 +141,7 @@ class TaskRows:
         return await self._loop.run_in_executor(self._sink_thread, work, *arguments)
 
     def hold(self, work: Work) -> None:
-        """Begin a holding of a queue, without rows."""
+        """Begin to hold a queue, without rows."""
         assert work.stored is not None
         with self._room:
             stored = self._stored[work.queue]
@@ -150,7 +150,7 @@ class TaskRows:
     def __call__(self, messages: Messages, step: Step) -> None:
         """Run the user's function, and keep its rows."""
         with self._room:
-            held = self._held[step.queue]  # a late call belongs to the holding that has begun it
+            held = self._held[step.queue]  # if the queue begins anew, a late call keeps this
         rows: list[pa.RecordBatch] = []
         if len(messages):
             is_arrow = isinstance(messages, pa.RecordBatch)
@@ -183,7 +183,7 @@ class TaskRows:
             self._delay = max(self._delay, time.time() - stored / 1e6)
 
     def bury(self, work: Work, letter: DeadLetter) -> None:
-        """Keep a message that was given up as a dead letter, and continue after it."""
+        """Keep a given-up message as a dead letter, and continue after the message."""
         row = schema.make_error_rows([(letter.message, letter.trouble)], self._includes_properties)
         with self._room:
             held = self._held[work.queue]
@@ -194,8 +194,8 @@ class TaskRows:
         """
         Commit the rows of all queues, until the rows of this queue are committed up to `offset`.
 
-        A queue may stand still at a message that follows offsets which a filter has left out. Then
-        no call has covered those offsets, and they are not committed.
+        A queue may be stuck at a message after offsets that a filter has left out. Then no call has
+        covered the offsets before this message, and they are not committed.
         """
         held = self._held[work.queue]
         end = min(offset, held.handled)
@@ -230,7 +230,7 @@ class TaskRows:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _deliver_or_drop(self, queue: MessageQueue, held: HeldRows) -> None:
-        """Commit the dead letters of earlier calls. If the sink refuses them, begin anew."""
+        """Commit earlier dead letters. If the sink refuses them, handle their messages again."""
         try:
             await asyncio.shield(self._loop.create_task(self._deliver(queue, held)))
         except RowsRefusedError as error:
@@ -260,8 +260,9 @@ class TaskRows:
         """
         Write the rows of all queues, or of only one, and commit them.
 
-        If the sink does not take the rows of a queue, the queue begins anew: at its position, or
-        with a commit after each call, so that only the refused messages are held up.
+        If a position has moved, or the driver refuses the commit, drop the rows, and find the
+        positions of their queues again. If the sink refuses rows, also drop them, and then commit
+        after each call, so that only the refused messages are held up.
         """
         async with self._one_by_one:
             with self._room:
@@ -284,7 +285,7 @@ class TaskRows:
                     self._begin_carefully(cut.queue, cut.held)
 
     def _belongs(self, queue: MessageQueue, held: HeldRows, only: MessageQueue | None) -> bool:
-        """Whether a queue belongs to a commit: of all queues, or of `only` one."""
+        """Whether a commit includes this queue. The commit is for all queues, or for `only` one."""
         if only is not None:
             return queue == only
         return not self._is_careful(queue, held.committed)
@@ -332,7 +333,7 @@ class TaskRows:
     async def _settle(
         self, session: str, ranges: Sequence[Range], written: Written, figures: CommitFigures
     ) -> None:
-        """Let the driver commit ranges whose rows are written."""
+        """Ask the driver to commit ranges whose rows are written."""
         number = self._number
         is_accepted = await self._link.commit(
             lambda call: TaskCommit(
@@ -351,7 +352,7 @@ class TaskRows:
             self._room.notify_all()
 
     def close(self) -> None:
-        """Close the sinks, once a write that is in progress has ended. Do not wait for it."""
+        """Close the sinks after a write that is in progress has ended. Do not wait for that."""
         self._sink_thread.submit(self._sinks.close)
         self._sink_thread.shutdown(wait=False)
 

@@ -1,4 +1,4 @@
-"""Keeps a task in each filled slot: one Spark job for each, on the executor of the slot."""
+"""Keeps a task running in each filled slot, as a Spark job on the executor of the slot."""
 
 import logging
 import threading
@@ -29,7 +29,7 @@ class SlotTask:
 
 
 class TaskRetries:
-    """Decides when a slot's failed task begins again. Pauses grow until the task commits rows."""
+    """Decides when a slot's failed task starts again. Pauses grow until the task commits rows."""
 
     def __init__(self) -> None:
         """Begin without a failure."""
@@ -40,7 +40,7 @@ class TaskRetries:
         self._text = ""
 
     def note_failure(self, rows: int, now: float, text: str) -> None:
-        """Note a failure. `rows` is the number of rows that the slot had committed by then."""
+        """Note a failure. `rows` is how many rows the slot had committed before the failure."""
         if rows != self._rows:
             self._pauses, self._rows, self._failures = PATIENCE.make_pauses(), rows, 0
         self.at = now + next(self._pauses)
@@ -48,7 +48,7 @@ class TaskRetries:
         self._text = text
 
     def find_trouble(self, rows: int) -> str | None:
-        """Return the last failure, if the task has failed twice and has committed nothing since."""
+        """Return the last failure, if the task has failed twice or more without committing rows."""
         return self._text if self._failures > 1 and rows == self._rows else None
 
 
@@ -70,13 +70,13 @@ class FlowTasks:
 
     @property
     def trouble(self) -> str | None:
-        """Why a task fails again and again, if one does."""
-        tried = list(self._again.items())  # the thread of the metrics asks too
+        """Why a task fails repeatedly; None if no task does."""
+        tried = list(self._again.items())  # the metrics thread asks too
         found = (each.find_trouble(self._count_rows(slot)) for slot, each in tried)
         return next(filter(None, found), None)
 
     def keep(self, usable: Mapping[str, Executor]) -> None:
-        """Begin the tasks of these slots, except those that run, or have just failed."""
+        """Start the tasks of these slots, except tasks that run already or have just failed."""
         for slot, executor in usable.items():
             self._keep(slot, executor)
 
@@ -105,7 +105,7 @@ class FlowTasks:
             log.warning("%s", text)
 
     def wait_for_ends(self) -> None:
-        """Wait for tasks that were told to end, until they have finished what they have begun."""
+        """Wait until the tasks, which were told to end, have finished what they have begun."""
         until = time.monotonic() + END_SECONDS
         for task in self._tasks.values():
             task.thread.join(max(0.0, until - time.monotonic()))

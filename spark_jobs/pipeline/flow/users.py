@@ -1,4 +1,4 @@
-"""The user's part of a flow: what a flow can run, the function, and the sinks."""
+"""The user's part of a flow: its function and its sinks. Also checks what a flow can run."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class FlowPart:
 
 
 def list_obstacles(job: JobFile) -> list[str]:
-    """List what the job needs, but a flow cannot do."""
+    """List what the job needs and a flow cannot do."""
     found = ["transform.sql"] if job.transform.sql else []
     master = job.spark.get("spark.master", "")
     if _WITHOUT_EXECUTORS.fullmatch(master):

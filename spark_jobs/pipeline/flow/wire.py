@@ -1,5 +1,5 @@
 """
-What the driver of a flow and its tasks tell each other, over one TCP connection for each task.
+The messages between the driver of a flow and its tasks. Each task has one TCP connection.
 
 Each message is a line of JSON. A task begins with `TaskHello`. After that, `TaskAsk` and its
 answers follow the contract of `contract.following`: the driver is the coordinator, and a slot is a
@@ -17,7 +17,7 @@ from spark_jobs.planning import Range
 
 
 class TaskHello(msgspec.Struct, frozen=True, tag=True):
-    """Identifies the task. A task that may not begin gets the answer `Stop`."""
+    """Identifies the task. A task that must not begin gets the answer `Stop`."""
 
     secret: str
     slot: str
@@ -26,7 +26,7 @@ class TaskHello(msgspec.Struct, frozen=True, tag=True):
 
 
 class TaskAsk(msgspec.Struct, frozen=True, tag=True):
-    """A sign of life, which asks which queues may be read."""
+    """A heartbeat that asks which queues the task may read."""
 
     request: MemberRequest
 
@@ -39,12 +39,12 @@ class TaskLocate(msgspec.Struct, frozen=True, tag=True):
 
 
 class CommitFigures(msgspec.Struct, frozen=True):
-    """What metrics say about a commit."""
+    """The figures of a commit that metrics use."""
 
     rows: int = 0
     bytes: int = 0
     age: float = 0.0
-    """Seconds since its first rows were made."""
+    """The age of the first rows of the commit, in seconds."""
     delay: float = 0.0
     """The longest time from storing a message until its call, by the clocks of both machines."""
 
@@ -53,7 +53,7 @@ class TaskCommit(msgspec.Struct, frozen=True, tag=True):
     """
     Commit ranges that are handled, and whose rows are written.
 
-    If rows are in a folder, the folder becomes visible once the commit is accepted.
+    If the rows are in a folder, the folder becomes visible after the commit is accepted.
     """
 
     call: int
@@ -62,7 +62,7 @@ class TaskCommit(msgspec.Struct, frozen=True, tag=True):
     """The number of the commit in its session. The same commit may arrive twice."""
     ranges: Sequence[Range]
     folder: str
-    """Empty if there are no rows."""
+    """The hidden folder that has the rows; empty if there is none."""
     dead_folder: str
     """The same for dead letters."""
     figures: CommitFigures
@@ -79,7 +79,7 @@ class Consequence(enum.Enum):
 
 
 class TaskTrouble(msgspec.Struct, frozen=True, tag=True):
-    """A queue stands still at an offset."""
+    """A queue cannot advance beyond an offset."""
 
     queue: MessageQueue
     offset: int
@@ -88,7 +88,7 @@ class TaskTrouble(msgspec.Struct, frozen=True, tag=True):
 
 
 class TaskLeave(msgspec.Struct, frozen=True, tag=True):
-    """End the session: nothing is held any more."""
+    """End the session: the task no longer holds any queue."""
 
     session: str
 
@@ -117,7 +117,7 @@ class Located(msgspec.Struct, frozen=True, tag=True):
 
 
 class Settled(msgspec.Struct, frozen=True, tag=True):
-    """The answer to a `TaskCommit`: it is in the journal and its folder is visible, or refused."""
+    """The answer to a `TaskCommit`. An accepted commit is in the journal, its folder visible."""
 
     call: int
     is_accepted: bool

@@ -1,7 +1,8 @@
 """
 The handler of the story's followers. It writes down the numbers that it gets.
 
-Each call is one write, so a kill leaves no half line behind, and no call without its lines.
+Each call writes all its lines in one write. So after a kill, the file has no incomplete line, and
+it has the lines of every call that has returned.
 """
 
 import os

@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Shared:
-    """An operator that watches some namespaces, and those of them that no test has used yet."""
+    """An operator that watches some namespaces, and the namespaces that no test has used yet."""
 
     operator: RunningOperator
     left: list[Namespace]
@@ -26,7 +26,7 @@ class Shared:
 
 @pytest.fixture(scope="module")
 def shared(kubernetes: Cluster, request: pytest.FixtureRequest) -> Iterator[Shared]:
-    """One operator for all tests of a file that use it, with a namespace for each of them."""
+    """One operator for the tests of a file that need it, and a namespace for each such test."""
     tests = [each for each in request.session.items if each.path == request.path]
     count = sum("shared" in getattr(each, "fixturenames", ()) for each in tests)
     file = request.path.stem.removeprefix("test_").replace("_", "-")
@@ -71,7 +71,7 @@ def namespace(
 @pytest.fixture
 def operator(shared: Shared) -> Iterator[RunningOperator]:
     """A ready operator, which other tests of the file use too: leave it as it is."""
-    shared.operator.wait_until_ready()  # again, if the API server was down
+    shared.operator.wait_until_ready()  # needed if the API server was down meanwhile
     begun = len(shared.operator.log)
     yield shared.operator
     sys.stdout.write(shared.operator.log[begun:])  # pytest shows the log if the test has failed

@@ -1,4 +1,4 @@
-"""Serves a metrics page like that of a driver: of two executors, one reads 1,000 rows a second."""
+"""Serves a metrics page as a driver does. One of its two slots reads 1,000 rows a second."""
 
 import sys
 import threading

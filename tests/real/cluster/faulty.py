@@ -29,7 +29,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a request instead of the real one; `CUT` and `SILENCE` are no answers."""
+    """An answer that replaces the real one. `CUT` and `SILENCE` mean that no answer comes."""
 
     status: int
     body: object = field(default_factory=lambda: {"message": "a fault of the test"})

@@ -30,7 +30,7 @@ class Kubelet:
         self._namespace = namespace
 
     def driver(self, *, but: str = "") -> str:
-        """Wait for a driver's pod other than this one; return its uid."""
+        """Wait for a driver's pod whose uid is not `but`; return the pod's uid."""
         found = wait_for(
             lambda: self._namespace.found(self._namespace.core("pods", DRIVER)),
             lambda it: it is not None and it["metadata"]["uid"] != but,
@@ -68,7 +68,7 @@ class Kubelet:
         self._namespace.set_status(DRIVER, {"phase": "Running", "conditions": conditions})
 
     def holds_lease(self, driver: str, seconds: int) -> None:
-        """Write the driver's Lease as held. Nothing renews it."""
+        """Write into the Lease that this driver holds it. Nothing renews the Lease."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace.name}/leases/{DRIVER}"
         held = {"holderIdentity": driver, "leaseDurationSeconds": seconds}
         self._namespace.patch(path, {"spec": held})

@@ -2,7 +2,7 @@
 Runs the driver pods of one namespace as processes on this machine, with real Spark.
 
 It acts as a node does: it starts a new driver pod, reports that the pod runs, creates pods for the
-driver's executors, and ends the driver when its pod is deleted. After that, the pod is gone.
+driver's executors, and ends the driver when its pod is deleted. Then it removes the pod.
 """
 
 import base64
@@ -29,7 +29,7 @@ DRIVER, EXECUTOR = "spark-role=driver", "spark-role=executor"
 
 
 class Kubelet:
-    """Checks the pods repeatedly; its errors are raised when its context ends."""
+    """Checks the pods repeatedly. If a check fails, the end of the context raises the error."""
 
     def __init__(self, cluster: Cluster, namespace: Namespace) -> None:
         """Start nothing yet."""
@@ -136,7 +136,7 @@ class Kubelet:
         return folder
 
     def _show_executors(self, driver: Document) -> None:
-        """Create a pod for each executor of Spark, which is a process here."""
+        """Create a pod for each executor of Spark. Here, the executors are processes."""
         name, uid = driver["metadata"]["name"], driver["metadata"]["uid"]
         found = self._namespace.found(self._namespace.core("configmaps", name))
         text = ((found or {}).get("data") or {}).get("report.json")
@@ -157,7 +157,7 @@ class Kubelet:
             self._namespace.pod(pod, labels, owner)
 
     def _remove_executors(self, driver: str) -> None:
-        """Remove the executors' pods, which end with their driver."""
+        """Remove the executors' pods, because executors end with their driver."""
         for pod in self._pods(EXECUTOR):
             if any(owner["uid"] == driver for owner in pod["metadata"]["ownerReferences"]):
                 self._namespace.delete(self._namespace.core("pods", pod["metadata"]["name"]))

@@ -70,7 +70,7 @@ def read_trust(namespace: Namespace) -> Mapping[str, str]:
 
 @dataclass
 class Pod:
-    """A pod that asks."""
+    """A pod that sends requests as a member."""
 
     namespace: Namespace
     name: str
@@ -85,9 +85,9 @@ class Pod:
 
     def ask(self, **changed: str) -> tuple[int, Document]:
         """
-        Send the next request, and hold what is granted, as a member without messages does.
+        Send the next request, and hold the granted queues, as a member without messages does.
 
-        `changed` are other parts of the path, or another token.
+        `changed` replaces parts of the path, or the token.
         """
         self.number += 1
         body = {
@@ -110,9 +110,10 @@ class Pod:
 
     def say_ended(self, *beside: Document, **status: Any) -> None:
         """
-        Report, as the kubelet does, that a container of the pod ended, at a time an hour from now.
+        Report, as the kubelet does, that a container of the pod ended.
 
-        `beside` has the statuses of the pod's other containers.
+        The reported time of the end is one hour from now. `beside` has the statuses of
+        the pod's other containers.
         """
         finished = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         ended = {"terminated": {"exitCode": 137, "finishedAt": finished}}
@@ -134,7 +135,7 @@ class Pod:
         token: str | None = None,
         query: str = "",
     ) -> tuple[int, Document]:
-        """Send a request over TLS, by the name of `localhost`, which the certificate has."""
+        """Send a request over TLS to `localhost`, a name that is in the certificate."""
         path = f"/v1/groups/{namespace or self.namespace.name}/{group}/members/"
         path += (member or self.name) + query
         tls = ssl.create_default_context(cadata=self.authorities)

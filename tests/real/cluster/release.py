@@ -88,7 +88,7 @@ class Release:
         return str(self.source / "charts" / "evenkeel")
 
     def tested(self) -> tuple[ApiUser, subprocess.CompletedProcess[str]]:
-        """Run the program of `helm test` as its pod does; return its user and its result."""
+        """Run the program of `helm test` as its pod does; return the account and the result."""
         pods = [each for each in self.hooks if each["kind"] == "Pod"]
         items = [each for each in self.hooks if each not in pods]
         others = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
@@ -151,7 +151,7 @@ def refused(audit: Path, user: ApiUser) -> list[str]:
 
 
 def granted(objects: list[Document], account: str) -> set[tuple[str, str, str]]:
-    """Read the rights that a service account has by its roles."""
+    """Read the rights that roles give to a service account."""
     roles = {
         (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
         for each in objects

@@ -1,4 +1,4 @@
-"""Invalid input of users and servers is refused or reported, and other groups go on."""
+"""Invalid input of users and servers is refused or reported, and does not affect other groups."""
 
 import base64
 import contextlib

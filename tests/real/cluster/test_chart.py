@@ -119,7 +119,7 @@ def make_long_assignment(it: Namespace) -> None:
 
 
 def until_pod(it: Namespace, name: str, but: str) -> str:
-    """Wait for a pod of this name with another uid than this one; return its uid."""
+    """Wait for a pod of this name whose uid is not `but`; return the pod's uid."""
 
     def uid() -> str:
         found = it.found(it.core("pods", name))

@@ -352,7 +352,7 @@ def test_kubectl_runs_and_completes_it_as_its_plugin(
     assert said("__complete", "evenkeel", "drain", "pg") == "pg-a\n:4\n"
 
 
-# --- a job, without nodes on which it could run
+# --- a job, in a cluster without nodes
 
 
 @pytest.fixture
@@ -409,7 +409,7 @@ def listens(address: str, port: int) -> bool:
 
 
 def start_job(place: Namespace, address: str) -> str:
-    """Let `billing` run with two executors, if it does not; return the uid of its driver's pod."""
+    """Make `billing` run with two executors if necessary; return the uid of its driver's pod."""
     if place.found(place.path(GROUPS, "billing")) is None:
         claim = {"persistentVolumeClaim": "billing-state"}
         place.claim("billing-state")
@@ -421,7 +421,7 @@ def start_job(place: Namespace, address: str) -> str:
 
 
 def start_driver(place: Namespace, address: str, but: str = "") -> str:
-    """Act as kubelet and driver, for a pod other than this one."""
+    """Act as kubelet and driver for a driver's pod whose uid is not `but`."""
     path = place.core("pods", "billing-driver")
     driver = wait_for(lambda: place.found(path), lambda it: it is not None and uid(it) != but)
     assert driver is not None

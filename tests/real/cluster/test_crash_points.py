@@ -1,8 +1,8 @@
 """
-An operator dies at any of its writes, before or after it, and the next operator goes on.
+An operator dies before or after any of its writes, and the next operator goes on.
 
-It dies because that write never returns. The next operator knows only what the API server has, so
-this is the state that a killed process leaves behind.
+The write at which the operator dies never returns. The next operator knows only what the API server
+has, so for it, the first operator is like a killed process.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class MortalApi(Api):
     def __init__(
         self, connect: Callable[[], kopf.ConnectionInfo], dies_at: int, *, after: bool
     ) -> None:
-        """Count writes from 1; with `NEVER` it does not stop."""
+        """Count writes from 1. With `NEVER`, no write stops."""
         super().__init__(connect)
         self.asked: list[str] = []
         self.is_dead = asyncio.Event()
@@ -94,7 +94,7 @@ class Story:
             self.namespace.make(kind, name, spec)
 
     def go_on(self) -> bool:
-        """Play the next event, if it is time for it; return whether all are over."""
+        """Play the next event if the last one was handled; return whether all are over."""
         status = self.namespace.status("consumergroups", "billing")
         self.epochs.append(status.get("epoch", 0))
         pod = self.namespace.found(self.namespace.core("pods", DRIVER))
@@ -152,7 +152,7 @@ async def live(client: MortalApi, namespace: str, is_over: Callable[[], Awaitabl
     finally:
         doomed = {hearing, *asyncio.all_tasks()} - {asyncio.current_task()}
         for task in doomed:
-            task.cancel()  # as a kill does: none of its work goes on
+            task.cancel()  # as a kill does: no task goes on
         await asyncio.gather(*doomed, return_exceptions=True)
         await operator.end()
 
@@ -167,7 +167,11 @@ async def _hear(operator: Operator, resync: Resync) -> None:
 
 
 def run(user: ApiUser, story: Story, dies_at: int, *, after: bool = False) -> list[str]:
-    """Play the story with an operator that dies, then with another; return the first's writes."""
+    """
+    Play the story with an operator that dies, and then with another operator.
+
+    Return the writes of the first operator.
+    """
     settings = kopf.OperatorSettings()
 
     def connect() -> kopf.ConnectionInfo:

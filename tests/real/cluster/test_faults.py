@@ -38,7 +38,7 @@ def is_ready(status: Document) -> bool:
 
 
 def with_two_pods(namespace: Namespace) -> Document:
-    """A group whose two pods own four queues each."""
+    """Make a group whose two pods own four queues each."""
     namespace.make("Topic", "orders", {"route": ROUTE})
     spec = {"topics": [{"name": "orders"}], "consumers": OF_PODS}
     namespace.make("ConsumerGroup", "billing", spec)

@@ -150,7 +150,7 @@ def full(namespace: Namespace) -> Made:
 
 @pytest.fixture
 def account(kubernetes: Cluster, full: Made) -> ApiUser:
-    """The driver's account, once RBAC knows its role."""
+    """The driver's account. RBAC already knows its role."""
     found = kubernetes.service_account(full.namespace.name, "billing-driver")
     pods = full.namespace.core("pods")
     assert wait_for(lambda: found.ask("GET", pods).status, lambda status: status == 200) == 200
@@ -350,7 +350,7 @@ def test_spark_makes_executors_with_these_rights_and_takes_them_away(
 
 
 def environment_of(pod: Document) -> dict[str, str]:
-    """Return the environment of an executor from Spark, and what a kubelet would add."""
+    """Return an executor's environment: what Spark sets, and what a kubelet would add."""
     (main,) = (each for each in pod["spec"]["containers"] if each["name"] == "main")
     said = {each["name"]: each["value"] for each in main["env"] if "value" in each}
     name = pod["metadata"]["name"]
@@ -359,7 +359,7 @@ def environment_of(pod: Document) -> dict[str, str]:
 
 
 def asked_by_a_stranger(url: str) -> bytes:
-    """Send the driver an object like an executor, but without a secret; return the reply's type."""
+    """Send the driver an object as executors do, but no secret; return the type of the reply."""
     port = urlsplit(url).port
     assert port is not None
     host, endpoint = b"127.0.0.1", b"CoarseGrainedScheduler"
@@ -373,7 +373,7 @@ def asked_by_a_stranger(url: str) -> bytes:
 
 
 def check_executor(pod: Document) -> None:
-    """Check that an executor has what spec and template say, and nothing that they do not need."""
+    """Check that an executor has what spec and template say, and nothing that it does not need."""
     (owner,) = pod["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Pod", "billing-driver")
     assert re.fullmatch(r"billing-[0-9a-f]+-exec-[12]", pod["metadata"]["name"])

@@ -47,7 +47,7 @@ def test_an_executor_whose_pod_goes_leaves_its_slot_and_keeps_its_queues(
     kubelet.reports(driver, 1, "1", "2")
     namespace.until(GROUPS, "billing", is_running)
     namespace.change(GROUPS, "billing", {"spec": {"rebalance": {"grace": "5s"}}})
-    kubelet.executor("3", driver)  # which has reported nothing yet
+    kubelet.executor("3", driver)  # no report names this executor yet
     namespace.delete(namespace.core("pods", names[1]))
     status = namespace.until(
         GROUPS, "billing", lambda it: it["assignments"][1].get("emptySince", "")

@@ -1,4 +1,4 @@
-"""Members that are pods, as a real API server knows them, and a leader that they ask over TLS."""
+"""Members that are pods of a real API server, and a leader to which they send requests over TLS."""
 
 import contextlib
 import os
@@ -140,7 +140,7 @@ def test_a_new_leader_grants_what_members_hold_and_nothing_else_for_one_session(
         assert [each["port"] for each in found["ports"]] == [successor.port]
         held, (status, answer) = pod.holds, pod.ask()
         assert (status, answer.get("grants")) in ((200, held), (410, None)), answer
-        if status == 410:  # the new leader had led for longer than a session
+        if status == 410:  # the new leader has already led for longer than a session
             pod.begin()
         until_granted((pod, "0-3"))
 
@@ -151,7 +151,7 @@ def read_slots(namespace: Namespace) -> dict[str, str]:
 
 
 def test_a_rolling_update_moves_nothing(namespace: Namespace, leader: Leader) -> None:
-    """Pods of a new ReplicaSet are created before those of the old one are deleted."""
+    """The pods of the new ReplicaSet are created before the pods of the old one are deleted."""
     old, new = (
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"uid-of-{name}"}
         for name in ("old", "new")
@@ -196,7 +196,7 @@ def test_an_end_that_the_kubelet_sees_frees_the_queues_at_once(
 
 
 def test_an_end_of_another_process_ends_no_session(namespace: Namespace, leader: Leader) -> None:
-    """The process that ends is a sidecar or an earlier one; the member is silent, as if frozen."""
+    """A sidecar or an earlier process ends, while the member sends nothing, as if frozen."""
     # The grace is long, so that no queue moves even on a slow machine.
     member_pods.make_group(namespace, session=20, grace="10m")
     a, b, c = (join(namespace, f"billing-{name}", leader.port) for name in "abc")
@@ -269,7 +269,7 @@ def test_a_follower_in_a_pod_reads_what_it_is_granted(
     leader: Leader,
     tmp_path: Path,
 ) -> None:
-    """It asks over TLS, with the token and the authorities that its example mounts."""
+    """It sends requests over TLS, with the token and the authorities that the example mounts."""
     namespace.make(
         "Topic", "orders", {"nameServers": [rocketmq.name_server.address], "topic": topic}
     )

@@ -86,7 +86,7 @@ def test_a_job_takes_over_from_rocketmqs_own_consumers_with_what_they_failed_at(
     def behind(name: str) -> int:
         return sum(each.messages for each in client.measure_lag(group, name))
 
-    # The consumer's last commit gets no answer and may be lost: wait for an earlier one.
+    # The consumer's last commit gets no answer and can be lost: wait for an earlier commit.
     assert wait_for(lambda: behind(topic), lambda count: count == 0) == 0
     consumer.stop(STOP_SECONDS)
     namespace.until("consumergroups", "billing", lambda it: reason(it) == "Starting")

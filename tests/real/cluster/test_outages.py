@@ -1,9 +1,9 @@
 """
 An API server answers 503, 403 or nothing for a while, or the rights in a namespace are removed.
 
-The operator survives the outage, its probes report it, and the operator works again by itself soon
-after the end. With `make outages`, each outage lasts two minutes. Faults that no watch can survive
-end the process.
+The operator survives the outage, its probes report the outage, and the operator works again by
+itself soon after the outage. With `make outages`, each outage lasts two minutes. Faults that no
+watch can survive end the process.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ def proxy(kubernetes: Cluster) -> Iterator[FaultyApi]:
 
 
 def with_one_pod(namespace: Namespace) -> Document:
-    """A group whose one pod owns all queues."""
+    """Make a group whose only pod owns all queues."""
     namespace.make("Topic", "orders", {"route": ROUTE})
     consumers = {"podSelector": {"matchLabels": {"app": "billing"}}}
     spec = {"topics": [{"name": "orders"}], "consumers": consumers, "group": namespace.name}
@@ -95,7 +95,7 @@ ENDS_A_WATCH = {
 def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
     proxy: FaultyApi, namespace: Namespace, tmp_path: Path, kind: str
 ) -> None:
-    """The kubelet restarts the operator; without watches it would notice no change."""
+    """The kubelet restarts the operator. Without watches, it would notice no change."""
     broken = Answer(200, ENDS_A_WATCH[kind])
     with RunningOperator(proxy.kubeconfig(tmp_path), namespace.name) as operator:
         operator.wait_until_ready()
@@ -111,7 +111,7 @@ def test_what_ends_a_watch_ends_the_process_which_says_why_and_a_new_one_works(
 
 
 def refusing(namespace: Namespace) -> Fault:
-    """Remove all rights in one namespace."""
+    """Return a fault that removes all rights in one namespace."""
     inside = f"/namespaces/{namespace.name}/"
     message = {"message": f"the operator has no rights in namespace {namespace.name}"}
     return lambda call: Answer(403, message) if inside in call.path else None
@@ -145,7 +145,7 @@ def test_a_namespace_whose_rights_are_taken_stops_no_other_one(
         wait_for(lambda: refused(operator, other), lambda it: it == 1, 40)
         assert refused(operator, other) == 1
         assert refused(operator, namespace) == 0
-        with_one_pod(namespace)  # its group is still reconciled
+        with_one_pod(namespace)  # the operator still reconciles this namespace
         assert f"in namespace {other.name}" in operator.log
         lasts(outage_seconds, lambda: probes(operator) == (200, 200))
         if begins == "at-the-start":

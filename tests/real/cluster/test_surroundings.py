@@ -1,4 +1,4 @@
-"""Problems of a cluster with a group's job: its status reports each; other groups go on."""
+"""A cluster's problems with a group's job: the group's status reports each; other groups go on."""
 
 import copy
 import json
@@ -125,7 +125,7 @@ def test_a_quota_that_is_used_up_is_told_and_the_job_starts_when_there_is_room(
 def test_a_namespace_that_is_being_deleted_gets_no_job(namespace: Namespace) -> None:
     namespace.make("ConsumerGroup", "billing", {**job(), "suspend": True})
     namespace.until(GROUPS, "billing", lambda it: read_condition(it, "Ready")[1] == "NotRunning")
-    # No controller of this sandbox empties it.
+    # The sandbox has no controller that empties a namespace, so the deletion does not end.
     namespace.delete(f"/api/v1/namespaces/{namespace.name}")
     namespace.change(GROUPS, "billing", {"spec": {"suspend": False}})
     told(namespace, "because it is being terminated")

@@ -18,7 +18,7 @@ from tests.real.cluster.running import Namespace, make_namespace
 from tests.real.numbers import Numbers, arrived
 
 BEFORE = "6eedfe9"
-"""The first commit with a chart. Once there is a release, use the last one instead."""
+"""The first commit with a chart. As soon as there is a release, use the last release instead."""
 GROUPS = "consumergroups"
 PATIENCE_SECONDS = 240.0
 

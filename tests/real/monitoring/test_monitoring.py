@@ -51,7 +51,7 @@ SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
 
 
 def fill_in(query: str) -> str:
-    """Choose a group about which there is something to see."""
+    """Fill in variables, and choose a group for which the query has data."""
     group = OF_MEMBERS if ABOUT_MEMBERS.search(query) else OF_JOB
     return rule_checks.filled_in(query, {**FILLED_IN, "$group": group})
 

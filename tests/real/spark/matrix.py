@@ -2,7 +2,7 @@
 Lists the answers of a broker to a pull, as rules for a relay, and how readers must treat each.
 
 Each row has its own topic with `MESSAGES` numbers in one queue of a real broker. Its rule changes
-the answers to pulls below `TO`: either only the first few, or all of them.
+the answers to pulls at offsets below `TO`: either only the first few answers, or all of them.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ MESSAGES = 60
 TO = 20
 """The next offset in answers that skip messages."""
 MISSING = 7
-"""The offset that is missing if only one message is."""
+"""The missing offset in rows in which only one message is missing."""
 TIMES = 3
 """How often a temporary fault happens."""
 PULLS, PULLS_A_SECOND = 60, 30
@@ -50,7 +50,11 @@ class Row:
 
 
 def plain(code: int, remark: str | None, next_offset: int | None = None) -> Change:
-    """Answer with this code and remark, without messages; the next offset is the requested one."""
+    """
+    Answer with this code and remark, without messages.
+
+    By default, the next offset is the requested offset.
+    """
 
     def change(asked: Asked, answer: Frame) -> Frame:
         there = asked.offset if next_offset is None else next_offset
@@ -60,7 +64,7 @@ def plain(code: int, remark: str | None, next_offset: int | None = None) -> Chan
 
 
 def hidden(asked: Asked, answer: Frame) -> Frame:
-    """Leave out the messages below `TO`, as a broker does that has just deleted them."""
+    """Leave out the messages below `TO`, as a broker does after it has deleted them."""
     return _without(range(TO), answer)
 
 

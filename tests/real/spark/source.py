@@ -54,7 +54,7 @@ def list_stored(client: blocking.Client, topic: str, count: int) -> list[StoredM
 
 @dataclass(frozen=True, slots=True)
 class ResetOffset(Request[bytes]):
-    """Ask a broker to reset a group's offset; the answer to the next pull reports it."""
+    """Ask a broker to reset a group's offset. The answer to the next pull reports the reset."""
 
     code: ClassVar[int] = 222
     name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
@@ -81,7 +81,7 @@ def delete(rocketmq: RocketMq, topic: str) -> None:
 @dataclass
 class Batches:
     """
-    The rows of all batches of a stream that have rows.
+    The rows of a stream, batch by batch, without the batches that have no rows.
 
     The object is also the stream's sink, which Spark calls for each batch.
 
@@ -134,7 +134,7 @@ class Source:
         return batches
 
     def finish(self, writer: DataStreamWriter) -> None:
-        """Write all current rows. A query that Spark could not start in time starts again."""
+        """Write all current rows. If Spark could not start a query in time, start it again."""
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
         for is_last in (False, False, True):
             query = writer.trigger(availableNow=True).start()

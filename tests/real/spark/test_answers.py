@@ -41,7 +41,7 @@ def answers(rocketmq: RocketMq) -> Iterator[Answers]:
 def fill(
     rocketmq: RocketMq, client: blocking.Client, unique_name: str
 ) -> Callable[[list[Row]], list[MessageQueue]]:
-    """Create a topic with numbers for each row."""
+    """Create a topic for each row of the matrix, and send numbers to it."""
 
     def fill(rows: list[Row]) -> list[MessageQueue]:
         queues = [MessageQueue(f"{unique_name}-{number}", BROKER, 0) for number in range(len(rows))]
@@ -92,7 +92,7 @@ def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
     answers: Answers, fill: Callable[[list[Row]], list[MessageQueue]], may_lose: bool
 ) -> None:
     given = {"nameServers": answers.address, **GIVEN, "failOnDataLoss": str(not may_lose)}
-    # Make the client first: a real worker has one thread, but here many would make it at once.
+    # Create the client first: a real worker has one thread, but many threads would create it here.
     client = connections.get_client(
         options.parse_reading({**given, "topics": "any"}, is_stream=True).cluster
     )
@@ -153,7 +153,7 @@ def test_a_stream_gives_all_rows_or_names_what_is_missing(
 
 
 def chosen(may_lose: bool) -> list[Row]:
-    """Choose some rows of each kind; with losses allowed, some of those whose result differs."""
+    """Choose some rows of each kind. If losses are allowed, choose only rows that they affect."""
     if may_lose:
         return [row for row in ROWS if row.must is Must.TELL_LOSS][::3]
     kinds: dict[tuple[Must, bool], list[Row]] = {}

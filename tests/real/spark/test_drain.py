@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: Rocke
 
 
 def drain(running: RunningJob, *names: str) -> None:
-    """Request it as an operator does, in the file that the job follows."""
+    """Request a drain as an operator does, in the file that the job follows."""
     file = running.folder / "assignment.json"
     part = file.with_suffix(".part")
     part.write_text(json.dumps({**json.loads(file.read_text()), "drain": names}))
@@ -27,7 +27,7 @@ def drain(running: RunningJob, *names: str) -> None:
 def test_a_drained_executor_is_replaced_under_messages_that_all_arrive_once(
     rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
 ) -> None:
-    """Drain once while batches run, and once while there is nothing to read."""
+    """Drain one time while batches run, and one time while there is nothing to read."""
     topic, where = unique_name, rocketmq.name_server.address
     rocketmq.create_topics({topic: 4})
     with Numbers(where, topic) as numbers, RunningJob(tmp_path, client, topic, where) as job:

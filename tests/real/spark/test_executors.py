@@ -72,9 +72,9 @@ def test_whoever_dies_or_is_missing_each_message_is_read_once_and_no_epoch_goes_
     """
     An executor is killed in the middle of a batch; then there are slots that no executor fills.
 
-    The first task that has rows holds its batch until its executor is killed. Later there are five
-    slots, and at most three executors, which read the queues of the empty slots. One job plays all
-    of this, because a job takes long to start.
+    The first task that has rows blocks its batch until its executor is killed. Later there are five
+    slots, and at most three executors. These also read the queues of the empty slots. All of this
+    happens to one job, because a job takes long to start.
     """
     mark, file = tmp_path / "mark", tmp_path / "users.py"
     file.write_text(HELD.format(mark=mark))

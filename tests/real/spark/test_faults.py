@@ -153,7 +153,7 @@ def test_a_topic_that_is_gone_ends_or_is_passed_over_as_asked(
 def test_a_slave_is_read_while_its_master_is_away_and_never_taken_for_it(
     spark: SparkSession, tmp_path: Path, unique_name: str
 ) -> None:
-    """Messages that the slave does not have yet are waited for, even if losses may be skipped."""
+    """Readers wait for messages that the slave does not have yet, even if losses may be skipped."""
     with (
         rocketmq.run(brokers=1, slaves=1) as mq,
         blocking.Client(mq.name_server.address) as client,

@@ -14,7 +14,7 @@ from spark_jobs.pipeline.users_part import UsersPart
 
 
 class Asked:
-    """Counts how often a write asked whether the driver still has its Lease; it may answer no."""
+    """Counts how often a write asks whether the driver has its Lease. The answer can be no."""
 
     def __init__(self, *, leads: bool = True) -> None:
         self.times = 0
@@ -64,7 +64,7 @@ def test_a_driver_that_leads_no_more_leaves_what_its_successor_has_written(
 def test_files_that_the_driver_does_not_see_are_an_error(
     numbers: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This happens if each pod has its own folder: the driver finds its own, which is empty."""
+    """This happens if each pod has its own folder: the driver then finds an empty folder."""
     write = files(tmp_path / "rows")
     monkeypatch.setattr(Files, "_list_folder", lambda *_: None)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""A job that runs as a flow: tasks that never end, and a driver that alone commits."""
+"""A job that runs as a flow: its tasks never end, and only its driver commits."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class transform_batches:
 
 
 def flow(folder: Path) -> dict[str, Any]:
-    """Fields of the job file of a flow."""
+    """Return the fields that make a job file one of a flow."""
     file = folder / "users.py"
     file.write_text(USERS)
     return {"engine": "Flow", "transform": {"file": str(file)}}

@@ -1,4 +1,4 @@
-"""A job that changes its engine writes the same files, as far as readers can see."""
+"""A job that changes its engine writes files that look the same to readers."""
 
 import json
 from datetime import UTC, date, datetime
@@ -42,7 +42,7 @@ BATCH = pa.RecordBatch.from_arrays(
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    """Return the same rows as Spark has them."""
+    """A DataFrame of Spark with the rows of `BATCH`."""
     ddl = ", ".join(f"{name} {kind}" for name, (kind, _, _) in COLUMNS.items())
     batch = BATCH
     return spark.range(1, numPartitions=1).mapInArrow(lambda _: iter([batch]), ddl)

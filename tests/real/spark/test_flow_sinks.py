@@ -50,11 +50,14 @@ CREATE TABLE letters (
     reconsume_times int, _error text
 )
 """
-"""The columns for a message that was given up. A row with an `_error` has only its own columns."""
+"""
+The columns for a message that the job has given up. For a row with an `_error`, only the row's own
+columns are written.
+"""
 
 
 def flow(folder: Path, **parts: Any) -> dict[str, Any]:
-    """Fields of a job file that chooses no engine; a flow can run the job, so it becomes a flow."""
+    """Return fields that name no engine. A flow can run such a job, so the job becomes a flow."""
     file, made = folder / "users.py", folder / "made"
     made.mkdir()
     file.write_text(BODIES.replace("FOLDER", str(made)))

@@ -17,7 +17,7 @@ def test_the_guides_programs_send_stream_and_read(
     programs = re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
     assert len(programs) == 4
     rocketmq.create_topics({"orders": 2, "receipts": 1})
-    # A group without offsets would start at the earliest as well.
+    # The group of the stream has no offsets, so the stream starts at the earliest offsets.
     names = {
         "spark": spark,
         "NAME_SERVER": rocketmq.name_server.address,

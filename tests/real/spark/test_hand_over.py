@@ -32,7 +32,7 @@ def test_executors_and_queues_come_and_go_and_every_message_arrives_once(
         marks: list[tuple[str, float]] = []
 
         def mark(event: str) -> None:
-            """Note the time, once the last event is over and batches end again."""
+            """Wait until batches end again after the last event; then note the time."""
             begun = job.report["batch"]
             job.wait_until(lambda it: it["batch"] >= begun + 2)
             marks.append((event, time.time()))

@@ -167,7 +167,7 @@ def place(kubernetes: Cluster, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def stop() -> Iterator[threading.Event]:
-    """Setting this ends all waiting for a Lease; a timer sets it if the test does not."""
+    """An event that ends all waiting for a Lease. If the test does not set it, a timer does."""
     told = threading.Event()
     timer = threading.Timer(PATIENCE_SECONDS, told.set)
     timer.start()
@@ -180,7 +180,7 @@ def lost_for_nothing(why: str) -> NoReturn:
 
 
 class Ends:
-    """Keeps the reason why a driver would have ended."""
+    """Records why a driver would end, instead of ending it."""
 
     def __init__(self) -> None:
         self.why = ""
@@ -193,7 +193,7 @@ class Ends:
 
 @contextlib.contextmanager
 def frozen(cluster: Cluster) -> Iterator[None]:
-    """An API server that accepts connections and never answers."""
+    """Freeze an API server: it accepts connections and never answers."""
     pid = cluster.servers["kube-apiserver"].pid
     os.kill(pid, signal.SIGSTOP)
     try:
@@ -280,7 +280,7 @@ def test_a_driver_that_sees_another_holder_ends(place: Place, stop: threading.Ev
 def test_a_driver_whose_api_server_does_not_answer_ends_in_time(
     place: Place, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver's request would wait for an hour."""
+    """By itself, the driver's request would wait for an hour."""
     monkeypatch.setattr(kube, "ANSWER_SECONDS", 3600.0)
     ends = Ends()
     mine = place.lease("one", ends, HASTE)
@@ -317,7 +317,7 @@ def share(consumer: str, ids: str) -> Document:
 
 @pytest.fixture
 def heard(place: Place, tmp_path: Path) -> Iterator[Any]:
-    """The epoch in the file that the watcher writes."""
+    """A function that waits until the watcher has written an epoch; it returns the assignment."""
     file = tmp_path / "heard.json"
     files = FileAssignments(file, "")
     with AssignmentWatcher(place.api(), place.name, GROUP, file).run_in_thread():
@@ -394,7 +394,7 @@ java = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ ca
 
 
 class Jobs:
-    """Drivers of one group, which share all but their folder."""
+    """Drivers of one group. They share everything except their folder."""
 
     def __init__(self, place: Place, client: blocking.Client, where: str, topic: str) -> None:
         self._place = place
@@ -410,7 +410,7 @@ class Jobs:
         folder.mkdir()
         parts = {
             "kubernetes": self._place.kubernetes(holder),
-            "assignments": str(folder / "heard.json"),  # another file than that of the planner
+            "assignments": str(folder / "heard.json"),  # not the planner's file
             "checkpoint": str(self._root / "checkpoint"),
             "sink": {"format": "json", "path": str(self._root / "rows")},
             "spark": {**SPARK, "spark.master": "local-cluster[2,1,1024]"},

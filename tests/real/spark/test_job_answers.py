@@ -1,8 +1,8 @@
 """
 A whole pinned job gets the answers of `matrix`, one after another, with one checkpoint.
 
-`test_answers` tries its tasks with every answer. Here a driver plans, fails, restarts its query,
-ends and starts again.
+`test_answers` tests tasks of such jobs with every answer. Here, a driver plans, fails, restarts its
+query, ends and starts again.
 """
 
 import json
@@ -43,7 +43,7 @@ def later(code: int, remark: str) -> Change:
 
 
 def ends_before(asked: Asked, answer: Frame) -> Frame:
-    """Answer that the queue is empty, like that of a recreated topic."""
+    """Answer that the queue is empty, like a queue of a recreated topic."""
     return said(answer, 21, "OFFSET_OVERFLOW_BADLY", b"", next_offset=0, max_offset=0)
 
 
@@ -78,7 +78,7 @@ class Faulty:
         self.given = 0
 
     def fail(self, change: Change, times: float = float("inf")) -> None:
-        """Send messages, and change the answers to their first pulls."""
+        """Send messages, and change the answers to pulls at the first of these messages."""
         first, self.given = self.sent, 0
 
         def after(asked: Asked, answer: Frame) -> Frame:

@@ -31,7 +31,7 @@ IN_ONE_PROCESS = {"spark": {**SPARK, **WITHOUT}}
 
 @pytest.fixture
 def send(client: blocking.Client, topic: str) -> Any:
-    """Send this many more numbers."""
+    """A function that sends the given count of further numbers."""
     chooser = RoundRobin()
     numbers = itertools.count()
 
@@ -108,7 +108,8 @@ def test_each_row_is_written_once_though_the_transform_changes_its_mind_and_rows
     """
     A service fails at its first call for a row, so computing the rows again gives other results.
 
-    Between sink and dead letters, executors drop the rows that they cache, as if they were lost.
+    After the sink has its rows and before the dead letters are written, the executors drop their
+    cached rows, as if the rows were lost.
     """
     users, calls = tmp_path / "users.py", tmp_path / "calls"
     calls.mkdir()
@@ -250,7 +251,7 @@ def write(df, query, batch):
         assert bodies(tmp_path / "rows") == list(range(40))
 
         shutil.rmtree(tmp_path / "checkpoint")
-        del running.parts["sink"], running.parts["transform"]  # its own are used from now on
+        del running.parts["sink"], running.parts["transform"]  # back to the defaults
         send(20)
         running.start()
         running.wait_until(lambda _: committed(client, running) == 60)

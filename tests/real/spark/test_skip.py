@@ -34,7 +34,7 @@ def write(df, query, batch):
 
 
 class Unplanned(RunningJob):
-    """A job without an assignment: any executor reads any queue, as its broker is down at times."""
+    """A job without an assignment. Its broker is down at times, so any executor reads any queue."""
 
     def _keep_planning(self) -> None:
         pass
@@ -60,7 +60,7 @@ class Lossy:
         self._sent = 0
 
     def send(self, count: int, size: int = 8000) -> int:
-        """Send messages, and return how many there are now."""
+        """Send messages; return how many were sent in total."""
         for _ in range(count):
             send(self.client, self.queue, bytes(size))
         self._sent += count
@@ -68,7 +68,7 @@ class Lossy:
         return self._sent
 
     def forget(self, files: int = 2) -> int:
-        """Let the broker delete the oldest messages, and return the first offset that is left."""
+        """Let the broker delete the oldest messages; return the first offset that is left."""
         forget_files(self.broker, files)
         return self.client.find_min_offset(self.queue)
 

@@ -1,7 +1,7 @@
 """
 `spark.read` and `spark.readStream` with a real broker.
 
-Several tests cover bugs of other connectors, which brackets name.
+Several tests cover bugs of other connectors. Their docstrings name these bugs in brackets.
 """
 
 import pytest
@@ -328,7 +328,7 @@ def test_a_topic_that_was_deleted_or_made_anew_is_an_error_or_passed_over_as_ask
 def test_a_topic_that_is_taken_out_waits_and_goes_on_where_it_was_when_it_is_back(
     source: Source, client: blocking.Client, rocketmq: RocketMq, topic: str, group: str
 ) -> None:
-    """Meanwhile the stream neither reads nor commits the topic, so another consumer may do so."""
+    """Meanwhile the stream neither reads nor commits the topic, so another consumer can do so."""
     other = f"{topic}-other"
     rocketmq.create_topics({other: 1}, brokers=["broker-a"])
     out, stays = MessageQueue(topic, "broker-a", 0), MessageQueue(other, "broker-a", 0)

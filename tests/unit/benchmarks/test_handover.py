@@ -25,7 +25,7 @@ CALM, STORM = "calm", "storm"
 
 
 def played(*consumed: Consumed, sent: Sent | None = None) -> Outcome:
-    """Two events of ten seconds, CALM and STORM; after them, queue TWO has another owner."""
+    """Measure two events of ten seconds, CALM and STORM. Then queue TWO gets another owner."""
     marks = [
         Mark(CALM, 0.0, {ONE: "a", TWO: "a"}),
         Mark(STORM, 10.0, {ONE: "a", TWO: "a"}),
@@ -164,7 +164,7 @@ class Crew:
 
 
 def make_outcome(still: float, events: Iterable[str], duplicates: int = 0) -> Outcome:
-    """A round in which queues of the first broker stand still twice as long as the others."""
+    """Make a round in which queues of the first broker stand still twice as long as the others."""
     standstills = {BROKER: 2 * still, "rocketmq-broker-1": still}
     effect = Effect(duplicates, standstills, 8 * still, 40, 0, None, still / 2)
     effects = dict.fromkeys(events, effect)

@@ -10,7 +10,7 @@ SETTLED = START + TERMS.session
 
 
 def settled(**owners: str) -> GroupCoordinator[str]:
-    """A coordinator after its start, with this assignment as epoch 1."""
+    """Return a coordinator after its start, with this assignment as epoch 1."""
     group: GroupCoordinator[str] = GroupCoordinator(TERMS, START, TERMS.session)
     group.publish(1, owners, ["a", "b", "c"], START)
     group.tick(SETTLED)
@@ -28,7 +28,7 @@ def granted(answer: Grants[str] | Refusal) -> str:
 
 def test_a_member_gets_what_it_owns() -> None:
     group = settled(x="a", y="b")
-    # The queue y is lent, because b is not there.
+    # The queue `y` is lent, because `b` has no session.
     assert granted(group.ask("a", asked("s", 1), SETTLED)) == "xy"
 
 
@@ -37,7 +37,7 @@ def test_a_lent_queue_goes_back_when_it_is_released() -> None:
     group.ask("a", asked("s", 1), SETTLED)
     assert granted(group.ask("b", asked("t", 1), SETTLED + 1)) == ""
     assert granted(group.ask("a", asked("s", 2, 1, "xy"), SETTLED + 2)) == "x"
-    assert granted(group.ask("b", asked("t", 2), SETTLED + 3)) == ""  # a still holds the queue
+    assert granted(group.ask("b", asked("t", 2), SETTLED + 3)) == ""  # `a` still holds the queue
     group.ask("a", asked("s", 3, 2, "x"), SETTLED + 4)
     assert granted(group.ask("b", asked("t", 3), SETTLED + 5)) == "y"
 
@@ -46,7 +46,7 @@ def test_a_release_counts_only_from_a_member_that_has_seen_the_withdrawal() -> N
     group = settled(x="a", y="b")
     group.ask("a", asked("s", 1), SETTLED)
     group.ask("b", asked("t", 1), SETTLED + 1)
-    group.ask("a", asked("s", 2, 0, ""), SETTLED + 2)  # sent before a saw any grant
+    group.ask("a", asked("s", 2, 0, ""), SETTLED + 2)  # sent before `a` saw any grant
     assert granted(group.ask("b", asked("t", 2), SETTLED + 3)) == ""
 
 
@@ -181,7 +181,7 @@ def test_those_with_news_are_told() -> None:
     group.ask("a", asked("s", 1), SETTLED)
     group.take_changed()
     group.publish(2, {"x": "a", "y": "b"}, ["a", "b"], SETTLED)
-    assert group.take_changed() == set()  # b is not there, so a keeps the queue
+    assert group.take_changed() == set()  # `b` has no session, so `a` keeps the queue
     group.ask("b", asked("t", 1), SETTLED)
     assert group.take_changed() == {"a"}
 

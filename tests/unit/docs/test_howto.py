@@ -33,7 +33,7 @@ def files() -> list[str]:
 
 @cache
 def words() -> frozenset[str]:
-    """Collect the words of all code but this file."""
+    """Collect the words of all code except this file."""
     code = [file for file in files() if file.endswith(".py") and ROOT / file[1:] != Path(__file__)]
     return frozenset(
         word for file in code for word in re.findall(r"\w+", (ROOT / file[1:]).read_text("utf-8"))
@@ -41,7 +41,7 @@ def words() -> frozenset[str]:
 
 
 def quoted(page: Path, pattern: str) -> set[str]:
-    """Collect what matches in the quoted parts of the text, without blocks of code."""
+    """Collect the matches in the quoted parts of the text, but not in blocks of code."""
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.S | re.M)
     parts = " ".join(re.findall(r"`([^`]+)`", text))
     return set(re.findall(pattern, parts)) - ADDED.get(page.name, set())

@@ -1,4 +1,4 @@
-"""Builds groups as an operator leaves them: its own code decides their statuses."""
+"""Builds groups as an operator leaves them: the operator's code decides their statuses."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -74,6 +74,6 @@ def annotated(found: ConsumerGroup, **annotations: str) -> ConsumerGroup:
 
 
 def explained(found: ConsumerGroup, minutes: float, route: Topic | None = None) -> Explanation:
-    """Explain a group this long after its beginning, without Events."""
+    """Explain a group without Events, this many minutes after `START`."""
     now = START + timedelta(minutes=minutes)
     return explaining.explain(found, {ORDERS: route or topic()}, Past(found.status), now)

@@ -1,4 +1,4 @@
-"""`evenkeel check` in a cluster that refuses requests: what it deletes again, and prints."""
+"""`evenkeel check` in a cluster that refuses requests: what the command deletes and prints."""
 
 import pytest
 

@@ -188,7 +188,7 @@ def test_a_coordinator_is_trusted_by_the_authorities_of_a_file_that_may_be_renew
     async def story(coordinator: Coordinator) -> None:
         with pytest.raises(NoAnswerError, match=r"it is not trusted: .*; see --ca-file"):
             await coordinator.ask(ASKED, 0.0, 5.0)
-        file.write_text("")  # it is just being renewed
+        file.write_text("")  # the token is just being renewed
         with pytest.raises(NoAnswerError, match="cannot be used"):
             await coordinator.ask(ASKED, 0.0, 5.0)
         first.cert_pem.write_to_path(str(file))

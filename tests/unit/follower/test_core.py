@@ -40,13 +40,13 @@ class Member:
         return self.note(self.core.hear_answer(self.asked, grants, self.terms, now))
 
     def reading(self, now: float = 1.0) -> int:
-        """Get queue x, begin at offset 5, and return the life of this grant."""
+        """Get queue `x`, begin at offset 5, and return the `life` of the action `Locate`."""
         life = only(self.granted("x", now), Locate).life
         self.note(self.core.note_begin("x", life, 5, now))
         return int(life)
 
     def released(self, now: float) -> Actions:
-        """Lose queue x while nothing is in flight: the core commits its offset once more."""
+        """Lose queue `x` while nothing is in flight: the core commits the queue's offset again."""
         commit = only(self.granted("", now), Commit)
         assert commit.is_again
         return self.note(self.core.note_commit("x", commit.life, commit.offset, now))

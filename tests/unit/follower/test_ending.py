@@ -1,4 +1,4 @@
-"""How a member ends, and how a queue stands still, in the core."""
+"""How the core ends a member, and how it treats a queue on which reading has halted."""
 
 import itertools
 from dataclasses import replace

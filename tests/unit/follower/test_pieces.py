@@ -1,4 +1,4 @@
-"""How the messages of a pull are divided for the handler."""
+"""How the follower divides the messages of a pull for the handler."""
 
 import random
 

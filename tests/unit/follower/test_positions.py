@@ -37,7 +37,7 @@ def step(begin: int | None, end: int) -> Step:
 
 
 class Database:
-    """Orders, and how far they have been read."""
+    """A database of orders, with the position up to which they have been read."""
 
     def __init__(self, path: Path, **how: Any) -> None:
         self.path, self.how = path, how

@@ -173,7 +173,7 @@ def test_whatever_is_raised_is_a_failure_and_its_worker_goes_on(folder: Path, ha
 
 
 def test_a_fork_that_comes_back_from_the_handler_ends(folder: Path) -> None:
-    """Otherwise the forked process would take calls too, and answer them."""
+    """Otherwise the forked process would also take calls, and answer them."""
 
     async def story(handling: Handling) -> None:
         await handling.handle(work(), piece("fork_and_return()"), bury)

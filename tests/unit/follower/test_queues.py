@@ -1,4 +1,4 @@
-"""How the exchange between member and coordinator writes queues."""
+"""How queues are written in requests and answers between member and coordinator."""
 
 from contract.assignment import QueueIds
 from follower.queues import read_queues, show_queues, write_queues

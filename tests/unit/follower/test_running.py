@@ -130,7 +130,7 @@ class Brokers:
 
 
 class Ledger:
-    """Keeps positions in memory, with what was handled."""
+    """Keeps positions in memory, together with the handled messages."""
 
     def __init__(self) -> None:
         self.position = 2
@@ -369,7 +369,7 @@ def test_a_queue_is_read_from_the_stored_position_also_after_somebody_else_has_m
 
 
 class Moving(Brokers):
-    """Brokers that say once that a position has moved, as a store of positions may."""
+    """Brokers that report one time that a position has moved, as a store of positions can do."""
 
     def __init__(self, at: str) -> None:
         super().__init__()

@@ -115,7 +115,7 @@ def test_answers_are_ascii() -> None:
 
 
 def test_sticky_answers_in_places_of_the_request() -> None:
-    """Queues may come in any order; the places in each list ascend."""
+    """Queues can come in any order. The places in each list ascend."""
     answer = ask(
         {
             "strategy": "STICKY",

@@ -72,7 +72,7 @@ def until(is_so: Callable[[], object]) -> None:
 def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_ended(
     peer: Peer,
 ) -> None:
-    """Otherwise an ended connection would keep the client's loop busy."""
+    """Otherwise a connection that has ended would keep the client's loop busy."""
     with selectors.DefaultSelector() as selector:
         names = Names(lambda: None)
         link = Link(peer.address, selector, lambda _: None, None, None, names)
@@ -97,7 +97,7 @@ def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_en
 def test_a_step_that_cannot_be_done_fails_its_own_call_alone(
     peer: Peer, client: Client, broken: Callable[[str], Step]
 ) -> None:
-    """The leading thread does the step, while it waits for its own answer."""
+    """The leading thread does the step of the other thread, while it waits for its own answer."""
 
     def two_steps() -> Generator[Step, Any, None]:
         yield from flows.ask(peer.address, GetTopics(), 5.0)
@@ -313,7 +313,7 @@ def test_a_close_while_a_connection_is_opened_is_no_cancellation() -> None:
 pass_by_unowned_sockets = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )
-"""Python closes a socket that is interrupted before it is assigned, and warns about it."""
+"""If an interrupt comes before a new socket has an owner, Python closes the socket and warns."""
 
 
 class Interrupt(BaseException):
@@ -325,7 +325,7 @@ BreakOff = Callable[[float, Callable[[], object]], None]
 
 @pytest.fixture
 def break_off() -> Iterator[BreakOff]:
-    """Repeat an action for some seconds, and interrupt it wherever it is then."""
+    """Repeat an action for some seconds, and then interrupt it at any point."""
     is_armed = False
 
     def strike(*_: object) -> None:

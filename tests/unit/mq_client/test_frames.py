@@ -14,7 +14,7 @@ from mq_client.frames import Frame, FrameReader
 
 
 def read(data: bytes, cuts: list[int], reader: FrameReader | None = None) -> list[Frame]:
-    """Feed a stream in pieces, none longer than the cut says or the buffer's space allows."""
+    """Feed a stream in pieces. A piece is no longer than its cut and the space of the buffer."""
     reader = reader or FrameReader()
     found = []
     place = 0

@@ -101,7 +101,7 @@ def test_the_same_answer_in_another_order_is_the_same_route() -> None:
 
 
 def test_brokers_are_sorted_as_java_sorts() -> None:
-    """By UTF-16 unit, an emoji (two units from D83D on) stands before U+FF5E."""
+    """By UTF-16 units, an emoji (two units, of which the first is D83D) comes before U+FF5E."""
     names = ["\uff5e", "\U0001f600", "b10", "b2"]
     found = read(answer([queue_data(name) for name in names], []))
     assert [each.broker for each in found.brokers] == ["b10", "b2", "\U0001f600", "\uff5e"]

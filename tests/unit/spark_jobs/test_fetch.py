@@ -23,7 +23,7 @@ CLUSTER = options.parse_sending({"nameServers": "mq:9876"}).cluster
 
 
 class Broker:
-    """A broker with two messages, which never answers at offsets without a message."""
+    """A broker with two messages. It never answers a poll at offsets that have no message."""
 
     end = 2
     skipped: frozenset[int] | set[int] = frozenset()
@@ -38,7 +38,7 @@ class Broker:
         return self
 
     says_so = False
-    """Whether a range that begins beyond the end is an error."""
+    """Whether a poll raises an error if the position is beyond the end."""
     slow = 0
     """How many polls return no message."""
 
@@ -151,7 +151,7 @@ def test_rows_and_gaps_make_up_what_was_planned_or_the_task_fails(broker: Broker
 def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
     broker: Broker, allow_gaps: bool
 ) -> None:
-    """A slave that replaces the master may end earlier, which is no loss."""
+    """A queue can end earlier on a slave that replaces the master. That is no loss."""
     broker.master = errors.NoBrokerError("broker-a has no master now")
     gaps: list[Range] = []
     reading = offsets(3, allow_gaps=allow_gaps, gaps=gaps)
@@ -171,7 +171,7 @@ def test_while_the_master_is_away_the_end_of_a_range_is_waited_for(
 
 
 def test_a_range_is_cut_at_its_end_only_when_all_before_it_was_read(broker: Broker) -> None:
-    """A slow broker has lost the last messages: those that it still has are read first."""
+    """A slow broker has lost the last messages. The messages that it still has are read first."""
     gaps: list[Range] = []
     broker.slow = 2
     assert list(offsets(5, allow_gaps=True, gaps=gaps)) == [0, 1]

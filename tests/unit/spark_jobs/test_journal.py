@@ -1,4 +1,4 @@
-"""Offsets as JSON: the same offsets give the same text, and the text gives them back."""
+"""Offsets as JSON: equal offsets give equal text, and the text gives the same offsets back."""
 
 import json
 import random

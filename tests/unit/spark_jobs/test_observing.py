@@ -38,7 +38,7 @@ def held(*ends: int) -> dict[MessageQueue, Offsets]:
 
 @dataclass
 class Fake:
-    """A cluster: which brokers run, what the route says, and what each broker answers."""
+    """A cluster: which of its brokers run, what the route says, and what each broker answers."""
 
     answers: dict[str, Answer]
     running: tuple[str, ...] = ("broker-a", "broker-b")

@@ -1,4 +1,4 @@
-"""The order in which two processes take the tests, and the tests that stay with one."""
+"""The order in which two processes take the tests, and the tests that one process must keep."""
 
 from collections import OrderedDict
 from types import SimpleNamespace

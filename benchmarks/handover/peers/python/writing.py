@@ -1,7 +1,8 @@
 """
 The handler of a follower. It writes a line of JSON for each call, as Push.java does.
 
-Each line is one write, so a kill leaves no half line behind, and no call without its line.
+Each line is one write. So if the process is killed, no line is incomplete, and no call lacks its
+line.
 """
 
 import json

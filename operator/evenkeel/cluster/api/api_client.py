@@ -201,7 +201,7 @@ class Api:
             await self.ask(ApiRequest("DELETE", path, options))
 
     async def ask(self, request: ApiRequest) -> Document:
-        """Send a request. Only the leader may write, and only until another replica may lead."""
+        """Send a request. Only the leader may write, and only until another replica can lead."""
         seconds = ANSWER_SECONDS if request.method == "GET" else self._fence.count_seconds_left()
         try:
             async with asyncio.timeout(min(seconds, ANSWER_SECONDS)):
@@ -210,7 +210,7 @@ class Api:
             raise AwayError(f"the API server does not answer {request} in time") from error
 
     async def ask_unfenced(self, request: ApiRequest) -> Document:
-        """Send a request even if this process does not lead: for the Lease, or harmless writes."""
+        """Send a request for the Lease, or a harmless write, even if this process does not lead."""
         return await self._send(Document, request)
 
     async def _send(self, wanted: type[Kind], request: ApiRequest) -> Kind:

@@ -1,5 +1,5 @@
 """
-Limits how many drivers restart at a time when no user asked for it. Pure.
+Limits how many drivers restart at a time, if no user asked for the restarts. Pure.
 
 An upgrade of the chart may change the pods of all drivers: the default image changes, or the new
 operator builds pods in another way. If all drivers restarted at once, all jobs would stop at once,
@@ -26,7 +26,7 @@ OF_NO_RESTART = ("rebalance", "strategy", "suspend")
 
 
 def hash_wish(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> str:
-    """Compute a fingerprint of the user's settings for a driver. A change needs a new driver."""
+    """Compute a fingerprint of the settings that need a new driver when a user changes them."""
     spec = msgspec.to_builtins(group.spec)
     kept = {key: each for key, each in spec.items() if key not in OF_NO_RESTART}
     kept["job"] = {**(kept.get("job") or {}), "executors": None}
@@ -57,7 +57,7 @@ class RestartTurns:
         return len(self._turns)
 
     def choose_identity(self, key: Key, wanted: str, wish: str, driver: DriverSeen) -> str:
-        """Choose the identity that a driver must have now. Until its turn, that is the old one."""
+        """Return the identity that a driver must have now: until its turn, the old identity."""
         self._waiting.discard(key)
         is_at_work = driver.state is DriverState.RUNNING and driver.identity != wanted
         if not is_at_work or driver.asked not in ("", wish) or self._has_turn(key):

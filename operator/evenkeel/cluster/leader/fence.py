@@ -3,7 +3,7 @@ Limits the time in which a leader may write.
 
 A Lease ensures that there is one leader, but a process that was paused in the middle of its work
 may not know that it no longer leads. So each write first checks the fence. The fence also tells how
-much time is left before another replica may lead. This time is the time limit of the write. The
+much time is left before another replica can lead. This time is the time limit of the write. The
 clock advances even while the machine sleeps.
 """
 
@@ -17,7 +17,7 @@ Clock = Callable[[], float]
 
 
 class LostLeadError(EvenkeelError):
-    """Another replica may lead by now."""
+    """Another replica may already be the leader."""
 
 
 def read_clock() -> float:

@@ -1,10 +1,10 @@
 """
 Leader election with a Lease, as in Kubernetes' own controllers.
 
-The election of the client library is not used. It relies on the wall clock, which may jump. It
-gives up at the first broken connection, its requests have no time limit, and it does not release
-the Lease. Here a Lease counts as expired after this process has seen it unchanged for the whole
-duration of the Lease.
+The election of Kubernetes' client library is not used. That election relies on the wall clock,
+which may jump. It gives up at the first broken connection, its requests have no time limit, and it
+does not release the Lease. Here a Lease counts as expired after this process has seen it unchanged
+for the whole duration of the Lease.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class LeaderLease:
     """One candidate for leadership."""
 
     def __init__(self, api: Api, key: Key, identity: str, terms: LeaderTerms, own: Fence) -> None:
-        """Prepare the candidate. Its fence is open while it leads."""
+        """Prepare the candidate. The fence is open while the candidate leads."""
         self._fence = own
         own.close()
         self._api = api

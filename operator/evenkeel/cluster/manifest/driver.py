@@ -16,7 +16,7 @@ Environment variables from the pod's own fields. Spark listens on SPARK_LOCAL_HO
 address, because executors cannot resolve the name of a pod.
 """
 _REQUEST = "spark.kubernetes.driver.request.cores"
-"""Spark's own setting. In client mode Spark ignores it, because it does not create the pod."""
+"""Spark's own setting. In client mode, Spark does not create the pod, and ignores this setting."""
 _PORTS = {
     "driver": pod_paths.DRIVER_PORT,
     "blocks": pod_paths.BLOCKS_PORT,

@@ -2,7 +2,8 @@
 Builds the NetworkPolicy of a job: only pods of its group reach the ports of Spark and of flows.
 
 All other ports stay open, because a template may add containers with ports. A policy cannot select
-pods with `hostNetwork`; then these ports stay open, and only secrets protect them.
+pods with `hostNetwork`. If a job has such pods, the ports of Spark and of flows stay open, and only
+secrets protect them.
 """
 
 from collections.abc import Iterable

@@ -2,8 +2,9 @@
 Merges a user's pod template with the settings that a job needs.
 
 Objects are merged field by field, and the job's values win. Lists of named items are merged by
-name: containers of the same name are merged like objects, but of other items of the same name, only
-the job's item is kept. Other lists of the job replace the user's lists. Null counts as not set.
+name: two containers of the same name are merged like objects, but any other item of the job
+replaces the user's item of the same name. Other lists of the job replace the user's lists. Null
+counts as not set.
 """
 
 from collections.abc import Mapping

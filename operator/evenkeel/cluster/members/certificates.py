@@ -4,11 +4,12 @@ The certificates with which the leader proves to members that it is the coordina
 The operator's own authority signs one certificate, for the names of one Service. Members trust
 every authority that is still valid, so a new authority can be added before it signs anything:
 
-- A new certificate is made when the current certificate has a third of its life left. The newest
+- A new certificate is made when a third of the current certificate's lifetime is left. The newest
   authority signs it.
-- A new authority is made when the current authority has less than two lives of a certificate left.
-  At the same time, the current authority signs a last certificate. The new authority signs the next
-  certificate, eight months later. Until then, members can read the new list of authorities.
+- A new authority is made when the time left for the current authority is less than two lifetimes of
+  a certificate. At the same time, the current authority signs a last certificate. The new authority
+  signs the next certificate, eight months later. Until then, members can read the new list of
+  authorities.
 """
 
 from collections.abc import Sequence

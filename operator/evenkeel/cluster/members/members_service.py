@@ -136,7 +136,7 @@ class MembersService:
 
 
 async def _insist(step: Callable[[], Awaitable[Value]], what: str) -> Value:
-    """Take a step until it succeeds."""
+    """Repeat a step until it succeeds."""
     told = ""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Admits pods by their tokens. The path of a request must name the pod of its token."""
+"""Admits pods by their tokens. The path of a request must name the token's pod."""
 
 from collections.abc import Callable
 

@@ -2,9 +2,9 @@
 A minimal HTTP server for kubelets and Prometheus.
 
 A connection may send one short request without a body, and gets one answer. Everything else is
-refused with one line. If a new connection would be one too many, the server closes another one
-whose request does not wait for its answer. So clients can do little harm, and learn nothing about
-the server.
+refused with one line. If there are too many connections, the server closes one of them to make room
+for the new one, but none whose request waits for its answer. So clients can do little harm, and
+learn nothing about the server.
 """
 
 import asyncio

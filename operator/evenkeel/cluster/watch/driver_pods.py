@@ -67,7 +67,7 @@ def _is_silent(status: Body) -> bool:
 
 
 def _read_ending(status: Body) -> Ending | None:
-    """Read how the main container or, if it is unknown, the pod ended; None if it still runs."""
+    """Read how the main container ended or, if that is unknown, the pod; None if it still runs."""
     ended: Body = _find_state(status).get("terminated") or {}
     if not ended and status.get("phase") not in ("Succeeded", "Failed"):
         return None

@@ -25,7 +25,7 @@ WATCH_SECONDS = 20  # the API server accepts only whole seconds
 """
 How long one watch request lasts before it is renewed.
 
-With a short time, a connection on which packets are silently lost is detected soon.
+Because the time is short, the process soon notices that a connection silently loses packets.
 """
 SILENT_SECONDS = WATCH_SECONDS + 4.0
 """If a watch request lasts longer than this, the API server does not answer."""
@@ -60,7 +60,7 @@ class RepeatFilter(logging.Filter):
         self._brake = RateLimiter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Suppress a line that repeats too often. Lines that differ only in numbers are equal."""
+        """Suppress a line that repeats too often. Differences in numbers do not count."""
         text = NUMBER.sub("", record.getMessage())
         return self._brake.let_through(text, record.created) is not None
 

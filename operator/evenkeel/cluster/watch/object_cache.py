@@ -43,7 +43,7 @@ class ObjectCache(Generic[Value]):
         read: Callable[[Body], Value],
         marks: Callable[[Value], Iterable[Hashable]] = lambda value: (),
     ) -> None:
-        """Begin empty. Objects can be found by their marks."""
+        """Begin empty. `marks` returns values by which an object can be found later."""
         self._read = read
         self._marks = marks
         self._entries: dict[Key, _Entry[Value]] = {}

@@ -74,7 +74,7 @@ class Scope:
 
     @property
     def may_be_left_out(self) -> bool:
-        """Whether other scopes are usable without this one: rights are missing in its namespace."""
+        """Whether other scopes are usable without this one, because its namespace lacks rights."""
         return self.is_refused and self.namespace is not None
 
     def list_uids(self) -> dict[Key, str]:

@@ -1,9 +1,9 @@
 """
 Plans a group with the moves that are allowed now. Pure.
 
-Only forced moves are allowed while a group is paused, and while its job has not adopted the newest
-assignment yet. The second rule does not apply if the strategy cannot limit moves. A user can drain
-a consumer and request a rebalance even while the group is paused.
+There are two rules. While a group is paused, only forced moves are allowed. While its job has not
+adopted the newest assignment yet, also only forced moves are allowed, unless the strategy cannot
+limit moves. A user can drain a consumer and request a rebalance even while the group is paused.
 """
 
 from collections.abc import Sequence

@@ -78,8 +78,8 @@ def _find_beside_job(
     """
     Find members that are not the group's own driver. A job must be the only reader.
 
-    If the group has a driver that the brokers do not list with its origin, one listed driver
-    without an origin counts as this driver, because earlier versions did not send an origin.
+    Earlier versions did not send an origin. So if the brokers do not list the group's driver with
+    its origin, one listed driver without an origin counts as the group's driver.
     """
     others = [each for each in members if not _is_ours(group, each)]
     if has_driver and len(others) == len(members):

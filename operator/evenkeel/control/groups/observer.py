@@ -111,7 +111,7 @@ class GroupObserver:
         return GroupView(group, drive, replace(seen, claims=claims))
 
     def _explain_start(self, group: ConsumerGroup, job: JobSeen) -> JobSeen:
-        """If the driver could not start, add the reason."""
+        """Add the reason if the driver cannot start."""
         notes = self._find_notes(group)
         if not self.knows_readers(group):
             why = notes.census_error
@@ -247,7 +247,11 @@ class GroupObserver:
         return tuple(sorted(found, key=lambda each: each.client_id))
 
     def _list_asked(self, group: ConsumerGroup) -> list[Topic]:
-        """List the group's topics without `spec.route`: only their brokers can be asked."""
+        """
+        List the group's topics that have no `spec.route`.
+
+        Only these topics have brokers that can be asked.
+        """
         found = [self._world.find_topic(key) for key in group.topic_keys]
         return [each for each in found if each is not None and each.spec.route is None]
 

@@ -7,7 +7,7 @@ from lb_core import model
 from mq_client.values import Lag
 
 HALF_LIFE_SECONDS = 120.0
-"""A measurement counts half after this time, so that short bursts do not move queues."""
+"""After this time, a measurement has half its weight, so that short bursts do not move queues."""
 LEAST = 1.0
 """The weight of an idle queue. If it were 0, one consumer could get all idle queues."""
 

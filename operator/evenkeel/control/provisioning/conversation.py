@@ -72,7 +72,7 @@ def _find_master(addresses: Mapping[int, str]) -> "_Master":
 
 
 def _ask_readers(masters: "_Masters", task: TopicWish, having: Sequence[str]) -> Flow[set[str]]:
-    """Ask all brokers for the groups that read the topic. Many have no ConsumerGroup object."""
+    """Ask all brokers which groups read the topic. Many groups have no ConsumerGroup object."""
     told = yield from masters.ask({name: GetReaders(task.topic) for name in having})
     return {group for found in told.values() for group in found} | set(task.readers())
 

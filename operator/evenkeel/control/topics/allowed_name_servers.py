@@ -35,7 +35,7 @@ def check_pattern(pattern: str) -> str:
 
 
 def refuse_others(topic: Topic, patterns: Sequence[str]) -> None:
-    """Refuse a topic with a name server that no pattern matches, if there are patterns."""
+    """If there are patterns, refuse a topic with a name server that matches none of them."""
     for server in topic.spec.name_servers or () if patterns else ():
         if not is_allowed(server, patterns):
             raise NotReadyError(

@@ -10,9 +10,10 @@ A task writes the rows of a commit first, and then asks the driver to commit:
 | `functions` | the user's function has returned | at least once; exactly once with positions |
 | `postgres`, `tables` | one transaction has them and the positions of their queues | exactly once |
 
-A sink with positions (`follower.positions`) may be ahead of the journal, if a task has died after
-its transaction and before its commit. So a task asks such a sink where a queue begins, and commits
-what the sink has already. A task that was given up may write late, but does no harm. Either the
-position has moved on, so the late write fails. Or the late write moves the position: then the next
-task finds that the position has moved, drops its own rows, and begins at that position.
+A sink with positions (`follower.positions`) can be ahead of the journal, if a task has died between
+its transaction and its commit. So a task asks such a sink where a queue begins, and commits what
+the sink has already. A task that the driver has given up can still write late, but does no harm.
+Either the position has moved on, and the late write fails. Or the late write moves the position.
+Then the next task finds that the position has moved, drops its own rows, and begins at the moved
+position.
 """

@@ -34,12 +34,12 @@ TABLES: dict[str, tuple[Callable[[str, Mapping[str, str]], TablePlace], str]] = 
     delta.FORMAT: (DeltaPlace, delta.PACKAGE),
     iceberg.FORMAT: (IcebergPlace, iceberg.PACKAGE),
 }
-"""By format: what makes the place of a table, and the Python package that it needs."""
+"""By format: the class for the place of a table, and the Python package that the class needs."""
 FORMATS = sorted([*files.FORMATS, *TABLES, postgres.FORMAT, topics.FORMAT])
 
 
 def list_obstacles(job: JobFile) -> Iterator[str]:
-    """List what the sinks of a job need, but a flow cannot do."""
+    """List what the sinks of a job need and a flow cannot do."""
     yield from _list_sink_obstacles("sink", job.sink)
     if job.dead_letter is None:
         return
@@ -128,8 +128,8 @@ def _check_positions(sink: FlowSink, dead: FlowSink) -> None:
     Refuse sinks with positions if dead letters could be lost.
 
     After a sink's own transaction has stored the rows, their messages are not read again. So
-    nothing may fail after that transaction. But a folder of dead letters becomes visible only after
-    the driver's commit.
+    after that transaction, nothing may follow that can fail. But a folder of dead letters becomes
+    visible only after the driver's commit.
     """
     if dead.has_positions:
         raise UsageError("deadLetter.file: only the function of the sink may keep positions")

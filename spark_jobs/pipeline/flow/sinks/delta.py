@@ -2,8 +2,8 @@
 Tables of Delta Lake, through the library deltalake.
 
 A Delta table keeps the newest version number of each application. Here each queue is an
-application, and its position is the version. Delta refuses a commit if another commit has changed
-the version of one of its applications meanwhile. Commits of other queues do not conflict.
+application, and its position is the version. Delta refuses a commit if another commit has meanwhile
+changed the version of one of the same applications. Commits of different queues do not conflict.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _COMPUTED = b"delta.generationExpression"
 
 @dataclass(frozen=True, slots=True)
 class DeltaPlace:
-    """A folder of any store that the library reaches. There is nothing to open."""
+    """A folder in any store that the library can reach. There is nothing to open."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
@@ -83,7 +83,7 @@ class DeltaVersion:
         try:
             write_deltalake(
                 self.table, rows, mode="append", schema_mode="merge", commit_properties=properties
-            )  # of the schema, only columns that the table computes are merged
+            )  # the merge adds only columns that the table computes
         except exceptions.CommitFailedError as error:
             raise TableConflictError(str(error)) from error
         except Exception as error:

@@ -16,7 +16,7 @@ from spark_jobs.pipeline.flow.sinks.kinds import Delivery, JournaledSink, refuse
 
 @dataclass(frozen=True, slots=True)
 class FileSink(JournaledSink):
-    """The driver's side and a task's side of the sink."""
+    """Both sides of the sink: the driver's side, and a task's side."""
 
     folders: SinkFolders
     format: str

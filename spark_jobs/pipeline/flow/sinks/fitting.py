@@ -1,8 +1,8 @@
 """
-Gives rows the columns of a table, without any loss, or refuses them.
+Converts rows to the columns of a table without any loss, or refuses the rows.
 
-Arrow casts more than a table may: it drops fields that a struct lacks, rounds numbers, and
-truncates times. So the types are compared first, and a value gets another type only if the value
+A cast of Arrow can lose data: it drops fields that a struct lacks, rounds numbers, and truncates
+times. So this module compares the types first. It gives a value another type only if the value
 stays the same.
 """
 
@@ -14,7 +14,7 @@ from pyarrow import types
 from spark_jobs.pipeline.flow.sinks.kinds import RowsRefusedError, refuse_rows
 
 SIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
-"""Tables have no unsigned integers. For each unsigned type: the type that holds all its values."""
+"""By unsigned type: a signed type for all its values, because tables have no unsigned types."""
 _NUMBERS = (types.is_integer, types.is_floating, types.is_decimal)
 _DECIMALS = (types.is_decimal,)
 _DATES = (types.is_date,)
@@ -27,9 +27,9 @@ _LISTS = (types.is_list, types.is_large_list, types.is_fixed_size_list)
 
 def fit(rows: pa.Table, schema: pa.Schema, computed: Collection[str] = ()) -> pa.Table:
     """
-    Give rows the columns of a table.
+    Convert rows to the columns of a table.
 
-    Columns that the rows lack are null, or left out if the table computes them.
+    If the rows lack a column, add it with null values. If the table computes it, leave it out.
     """
     if unknown := sorted({*rows.column_names} - {*schema.names}):
         raise RowsRefusedError(f"it has no column {', '.join(unknown)}")
@@ -48,7 +48,7 @@ def fit(rows: pa.Table, schema: pa.Schema, computed: Collection[str] = ()) -> pa
 
 
 def plan_columns(schema: pa.Schema) -> pa.Schema:
-    """Plan a new table for rows of this schema. Raise a `ValueError` if a type is unknown yet."""
+    """Plan the columns of a table for such rows. Raise `ValueError` if a type is not known yet."""
     return pa.schema([pa.field(each.name, _plan(each.name, each.type)) for each in schema])
 
 
@@ -72,7 +72,7 @@ def _check(name: str, given: pa.DataType, wanted: pa.DataType) -> None:
 
 
 def _holds(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast keeps each value, or raises an error if it does not."""
+    """Whether a cast between these types either keeps a value or raises an error."""
     if types.is_timestamp(given):
         return bool(types.is_timestamp(wanted) and (given.tz is None) == (wanted.tz is None))
     if types.is_floating(given):

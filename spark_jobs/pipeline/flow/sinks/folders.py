@@ -1,5 +1,5 @@
 """
-The folders of a file sink: a task writes a hidden one, and the driver moves it into its place.
+The folders of a file sink: a task writes a hidden folder, and the driver moves it to its place.
 
     PATH/query=ID/_writing/TERM/SESSION-NUMBER/  hidden: Spark and others ignore names with `_`
     PATH/query=ID/batch=NUMBER/                  visible, complete, and never changed again
@@ -31,16 +31,16 @@ class FolderTakenError(UsageError):
 @dataclass(frozen=True, slots=True)
 class SinkFolders:
     """
-    The folders below the path of one job's sink, which the driver and all tasks must reach.
+    The folders below the path of a job's sink. The driver and all tasks must reach this path.
 
-    Each driver has a higher `term` than those before it.
+    Each driver has a higher `term` than the drivers before it.
     """
 
     path: str
     query: str
     term: int
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """How the path is reached, if it is not on this machine."""
+    """How to reach the path, if it is not on this machine."""
 
     @property
     def files(self) -> LocalFiles | S3Files:
@@ -68,7 +68,7 @@ class SinkFolders:
         """
         with _continue_later():
             for name in self.files.list_folders(self._hidden):
-                # A name without a number is from an image that had no terms.
+                # A name that is not a number is from an older image, which had no terms.
                 if not name.isdecimal() or int(name) < self.term:
                     with _continue_later():
                         self.files.delete(f"{self._hidden}/{name}")
@@ -83,7 +83,7 @@ class SinkFolders:
 
 
 def move(pending: Pending, known: Sequence[SinkFolders]) -> None:
-    """Move a folder into its place, unless that was done before."""
+    """Move a folder to its place, unless it was moved before."""
     try:
         _move(pending, known)
     except FileNotFoundError as error:
@@ -99,7 +99,7 @@ def finish_moves(pending: Iterable[Pending], known: Sequence[SinkFolders]) -> No
     """
     Move the folders that an earlier driver has not moved.
 
-    A missing folder was moved already, and may have been removed from its place since.
+    A missing folder was moved already. It may even have been removed from its place later.
     """
     for each in pending:
         with contextlib.suppress(FileNotFoundError):
@@ -107,7 +107,7 @@ def finish_moves(pending: Iterable[Pending], known: Sequence[SinkFolders]) -> No
 
 
 def drop(written: str, known: Sequence[SinkFolders]) -> None:
-    """Delete a hidden folder whose commit was refused. If this fails, the next driver does it."""
+    """Delete a hidden folder whose commit was refused. After a failure, the next driver does it."""
     with contextlib.suppress(OSError):
         _find_files(written, known).delete(written)
 
@@ -124,7 +124,7 @@ def _move(pending: Pending, known: Sequence[SinkFolders]) -> None:
 
 
 def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files:
-    """Find what reads and writes at a path. It may be the path of an earlier sink of the job."""
+    """Find the object that reads and writes a path, which may belong to an earlier sink."""
     if not is_s3(path):
         return LocalFiles()
     for each in known:
@@ -139,7 +139,7 @@ def _find_files(path: str, known: Sequence[SinkFolders]) -> LocalFiles | S3Files
 
 @contextlib.contextmanager
 def _continue_later() -> Iterator[None]:
-    """Continue after a deletion has failed: the next driver tries again."""
+    """Ignore a failed deletion: the next driver tries again."""
     try:
         yield
     except OSError as error:

@@ -18,7 +18,7 @@ class FunctionSink:
     """The driver's side."""
 
     function: Callable[..., Any]
-    """Takes a list of Arrow batches, and the steps. Or a class: each task makes one instance."""
+    """Takes a list of Arrow batches, and the steps. For a class, each task makes one instance."""
 
     @property
     def folders(self) -> SinkFolders | None:

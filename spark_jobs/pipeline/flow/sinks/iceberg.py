@@ -1,9 +1,9 @@
 """
 Tables of Iceberg, through the library pyiceberg. Positions are properties of the table.
 
-A catalog refuses a commit if the newest snapshot of the table is not the one that the commit is
-based on. Here every commit makes a snapshot, even a commit without rows. So if another task has
-moved a position meanwhile, the catalog refuses the commit.
+A catalog refuses a commit that is not based on the newest snapshot of the table. Here every commit
+makes a snapshot, even a commit without rows. So if another task has moved a position meanwhile, the
+catalog refuses the commit.
 """
 
 import functools
@@ -19,7 +19,7 @@ from spark_jobs.pipeline.flow.sinks.tables import TableConflictError
 
 FORMAT, PACKAGE = "iceberg", "pyiceberg"
 CATALOGS = ("rest", "sql", "glue")
-"""Types of catalogs that compare a commit with the newest version and store it, in one step."""
+"""Types of catalogs that compare a commit with the newest version and store it atomically."""
 ANSWER_SECONDS = 60
 """How long a catalog behind HTTP may take to answer. The library itself sets no limit."""
 NAME = re.compile(r"[^.]+(\.[^.]+){2,}")
@@ -120,9 +120,10 @@ class IcebergVersion:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise RowsRefusedError(str(error)) from error
         change.set_properties({name: str(offset) for name, offset in moved.items()})
-        # Do not commit through the transaction. After a conflict it would commit again without
-        # checking the positions, or delete its files. But a refused commit may be stored: if the
-        # catalog's first answer is lost, the commit is sent again, and refused the second time.
+        # Do not commit through the transaction. After a conflict, it would commit again without
+        # checking the positions, or delete its files. It must not delete them, because a refused
+        # commit may be stored: if the catalog's first answer is lost, the commit is sent again, and
+        # refused the second time.
         same_table = AssertTableUUID(uuid=table.metadata.table_uuid)
         try:
             table.catalog.commit_table(table, (*change._requirements, same_table), change._updates)

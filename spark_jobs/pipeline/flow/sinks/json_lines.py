@@ -1,8 +1,8 @@
 """
 Writes rows as JSON lines that have the same values as Spark's JSON files.
 
-So a job can change its engine, and readers of its files notice nothing. Fields without a value are
-left out, maps are objects, times are in UTC with milliseconds, and floats that JSON lacks are
+So a job can change its engine, and readers of its files see no difference. Fields without a value
+are left out, maps are objects, times are in UTC with milliseconds, and floats that JSON lacks are
 strings.
 """
 
@@ -47,7 +47,7 @@ def _list_values(column: pa.Array) -> list[Any]:
 
 
 def _find_converter(kind: pa.DataType) -> Convert | None:
-    """Find out how values of this type are converted; None if they need not be."""
+    """Return the function that converts values of this type; None if none is needed."""
     types = pa.types
     if types.is_timestamp(kind):
         return _show_time

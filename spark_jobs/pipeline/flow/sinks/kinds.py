@@ -13,7 +13,7 @@ from spark_jobs.pipeline.checkpoint.journal import Pending
 from spark_jobs.pipeline.flow.sinks.folders import SinkFolders
 
 ReadPosition = Callable[[str, MessageQueue], int | None]
-"""Return the offset at which a group's queue begins, or None if the sink does not know it."""
+"""Returns the offset at which a group's queue begins; None if the sink does not know it."""
 
 
 class RowsRefusedError(Exception):
@@ -25,7 +25,7 @@ def refuse_rows(where: str = "") -> Iterator[None]:
     """Turn errors of Arrow, and Python's errors about values, into a `RowsRefusedError`."""
     try:
         yield
-    except MemoryError:  # Arrow's own is an ArrowException too, but no fault of the rows
+    except MemoryError:  # Arrow's is an ArrowException too, but rows did not cause it
         raise
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise RowsRefusedError(f"{where}{error}") from error
@@ -39,7 +39,7 @@ class Delivery:
     number: int
     """The number of the commit in its session."""
     steps: Sequence[Step]
-    """How far the rows move each queue."""
+    """From where to where the rows move the position of each queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Written:
 
 
 class SinkWriter(Protocol):
-    """A task's side of one sink. It is used by one thread at a time."""
+    """A task's side of one sink. Only one thread uses it at a time."""
 
     @property
     def positions(self) -> ReadPosition | None:
@@ -108,7 +108,7 @@ class JournaledSink:
 
 
 class SinkWriters(Protocol):
-    """A task's side of all sinks of a job. It is used by one thread at a time."""
+    """A task's side of all sinks of a job. Only one thread uses it at a time."""
 
     @property
     def positions(self) -> ReadPosition | None:
@@ -134,7 +134,7 @@ class FlowSinks(Protocol):
         """Begin to write, in a task."""
 
     def plan_moves(self, written: Written, batch: int) -> list[Pending]:
-        """Plan where the folders of a commit become visible. Both get the same number."""
+        """Plan where a commit's folders become visible. Both folders get the same number."""
 
     @property
     def folders(self) -> list[SinkFolders]:

@@ -17,7 +17,7 @@ class LocalFiles:
     """Moves a folder in one step of the file system, so readers see all of its rows or none."""
 
     def write(self, folder: str, name: str, write: Callable[[IO[bytes]], object]) -> None:
-        """Write a folder with one file, so that it is still there after a power failure."""
+        """Write a folder with one file. Both survive a power failure."""
         path = Path(folder)
         shutil.rmtree(path, ignore_errors=True)  # what a failed attempt has left
         path.mkdir(parents=True)
@@ -40,7 +40,7 @@ class LocalFiles:
             if error.errno != errno.ENOTEMPTY:
                 raise
             raise FileExistsError(place) from error
-        # The move must last, because the next entry of the journal no longer names the folder.
+        # The move must survive a power failure: the next journal entry does not name the folder.
         sync_folder(Path(place).parent)
 
     def exists(self, folder: str) -> bool:

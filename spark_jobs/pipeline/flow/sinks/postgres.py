@@ -2,8 +2,8 @@
 A sink of PostgreSQL: rows, dead letters and positions are written in one transaction.
 
 The positions are in the table `evenkeel_positions` of the same database, as followers keep them
-(`follower.positions`). COPY sends rows as text that the server parses. So a column may have any
-type that can be parsed from the text of the values.
+(`follower.positions`). COPY sends values as text, and the server parses them. So a column may have
+any type that the server can parse from such text.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ class PostgresSinks:
         return self.dead_table is not None
 
     def open(self) -> SinkWriters:
-        """Connect when the first rows are written."""
+        """Make the writer. It connects when it is first used."""
         return PostgresWriter(self)
 
     def plan_moves(self, _: Written, __: int) -> list[Pending]:
@@ -151,7 +151,7 @@ class PostgresWriter:
         connection = psycopg.connect(sinks.url, **{**_SETTINGS, **sinks.login})
         connection.execute(_LIMITS)
         if connection.execute(_FIND).fetchone() == (None,):
-            connection.execute(_CREATE)  # fails if another task creates it now; tried again later
+            connection.execute(_CREATE)  # fails if another task creates it now; the task retries
         connection.commit()
         return connection
 

@@ -1,9 +1,9 @@
 """
 Folders of rows in a bucket of S3, or of a store that speaks its protocol.
 
-A bucket has no folders, only names, and cannot rename. So a folder is moved in three steps: copy
-its file, delete the hidden file, and write `_SUCCESS`. A folder has one file with rows, so readers
-see all of its rows or none here too.
+A bucket has no folders, only names, and names cannot be changed. So a folder is moved in three
+steps: copy its file, delete the hidden file, and write `_SUCCESS`. Each folder has only one file
+with rows, so readers see either all rows of a folder or none.
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
@@ -26,13 +26,13 @@ from spark_jobs.pipeline.flow.sinks.local_files import SUCCESS
 _URL = re.compile(r"s3[an]?://(?P<bucket>[\w.-]+)(?P<key>(/.*)?)", re.ASCII | re.DOTALL)
 _KEYS = ("access_key", "secret_key")
 OPTIONS = (*_KEYS, "session_token", "region", "endpoint_override", "scheme")
-"""Options of Arrow's file system. Without keys, it looks for keys where AWS's tools do."""
+"""Options of Arrow's file system. Without keys, Arrow looks for them where AWS's tools do."""
 _SILENT_SECONDS = 30.0
 """Time limit of a request: a store may be silent while it copies. Arrow's own limit is 3 s."""
 
 
 def is_s3(path: str) -> bool:
-    """Whether a path names something in a bucket, or is meant to."""
+    """Whether a path begins with a scheme of S3. The rest of the path may still be invalid."""
     return path.startswith(("s3://", "s3a://", "s3n://"))
 
 
@@ -118,7 +118,7 @@ def _connect(bucket: str, options: tuple[tuple[str, str], ...]) -> S3FileSystem:
     given = dict(options)
     if not given.keys() & {"region", "endpoint_override"}:
         given["region"] = resolve_s3_region(bucket)
-    # With delayed open, one request writes a file. Otherwise a task that dies leaves parts of it.
+    # With delayed open, one request writes a file. Otherwise a dying task leaves parts of the file.
     return S3FileSystem(**given, request_timeout=_SILENT_SECONDS, allow_delayed_open=True)
 
 
@@ -130,7 +130,7 @@ def _look(system: S3FileSystem, folder: str) -> list[FileInfo]:
     found: list[FileInfo] = system.get_file_info(FileSelector(folder, allow_not_found=True))
     bucket = folder.partition("/")[0]
     if not found and system.get_file_info(bucket).type is FileType.NotFound:
-        # A missing folder counts as moved, so a missing bucket must not look like one.
+        # A missing folder counts as moved. So a missing bucket must not look like a missing folder.
         raise OSError(f"there is no bucket {bucket}")
     return found
 

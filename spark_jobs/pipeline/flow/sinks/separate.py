@@ -1,4 +1,4 @@
-"""Two sinks that know nothing of each other: one for rows, and one for dead letters."""
+"""Two independent sinks: one for rows, and one for dead letters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class SeparateSinks:
         return SeparateWriters(self.rows.open(), self.dead.open() if self.dead else None)
 
     def plan_moves(self, written: Written, batch: int) -> list[Pending]:
-        """Plan where the folders of a commit become visible. Both get the same number."""
+        """Plan where a commit's folders become visible. Both folders get the same number."""
         sinks = ((self.rows, written.rows), (self.dead, written.dead))
         return [
             sink.folders.plan_move(folder, batch)
@@ -48,7 +48,7 @@ class SeparateWriters:
     def __init__(self, rows: SinkWriter, dead: SinkWriter | None) -> None:
         """Use these writers."""
         self._sent_dead: list[pa.RecordBatch] = []
-        """Dead letters that are written, while the rows of their commit are not."""
+        """Dead letters that are already written, although the rows of their commit are not."""
         self._rows = rows
         self._dead = dead
         self.positions = rows.positions
@@ -56,18 +56,18 @@ class SeparateWriters:
     def write(
         self, delivery: Delivery, rows: Sequence[pa.RecordBatch], dead: Sequence[pa.RecordBatch]
     ) -> Written:
-        """Write dead letters first: if the rows move positions, neither is ever written again."""
+        """Write dead letters first: after rows have moved positions, nothing is written again."""
         written = self._write_dead(delivery, dead) if self._dead is not None and dead else ""
         found = Written(self._rows.write(delivery, rows), written)
         self._sent_dead.clear()
         return found
 
     def _write_dead(self, delivery: Delivery, dead: Sequence[pa.RecordBatch]) -> str:
-        """Write dead letters. While the sink of the rows is down, append each letter only once."""
+        """Write dead letters. If the sink of the rows is down, add each dead letter only once."""
         assert self._dead is not None
         new = [each for each in dead if not any(each is sent for sent in self._sent_dead)]
         folder = self._dead.write(delivery, new) if new else ""
-        if not folder:  # a folder belongs to its commit, and is written anew
+        if not folder:  # a folder belongs to one commit, so the next commit writes another
             self._sent_dead += new
         return folder
 

@@ -1,11 +1,11 @@
 """
 A sink of tables that consist of files. A commit has rows, and the positions of their queues.
 
-Such a table keeps its versions, and each commit is based on one version. A task compares the
-positions in a version with its own positions, and appends to that version. If a conflicting commit
-came first, the table refuses the task's commit, and the task compares again. So of all writes that
-begin at the same position only one is committed. It does not matter which task makes them, and
-when.
+Such a table keeps its versions, and each commit is based on one version. A task checks that the
+positions in a version are those at which its own rows begin, and appends to that version. If a
+conflicting commit came first, the table refuses the task's commit, and the task checks again. So of
+all writes that begin at the same position, only one is committed. This holds for writes of all
+tasks, at any time.
 """
 
 import itertools
@@ -32,7 +32,7 @@ from spark_jobs.schema import make_error_rows
 
 ATTEMPTS = 10
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-"""Pauses after attempts to commit, because other tasks commit."""
+"""Pauses after an attempt to commit, if another task's commit came first."""
 
 
 class TableConflictError(Exception):
@@ -91,7 +91,7 @@ class TableSink:
 
     place: TablePlace
     has_positions: bool
-    """False for dead letters: they are written before the rows, whose commit decides."""
+    """False for dead letters: only the rows, which are written later, move positions."""
 
     @property
     def folders(self) -> SinkFolders | None:

@@ -1,4 +1,4 @@
-"""Requests that the operator does not repeat all the time."""
+"""Requests that the operator must not repeat all the time."""
 
 import asyncio
 import logging

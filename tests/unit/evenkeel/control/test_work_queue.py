@@ -189,7 +189,7 @@ def test_what_rests_is_only_glanced_at_until_it_does_not() -> None:
         job = Job()
         work = WorkQueue(job, rests=rests)
         work.touch("a")
-        for _ in range(3):  # the touch, and its own request
+        for _ in range(3):  # the touch causes the first, `rests` the others
             await asyncio.wait_for(glances.get(), 10)
         assert not job.asked
         assert not work.list_waits()

@@ -81,7 +81,7 @@ def test_a_job_hears_of_executors_to_drain_as_soon_as_the_file_says_so(tmp_path:
         world.attach(loop)
         found = world.find_group(BILLING)
         assert found is not None
-        await world.stop_driver(found)  # the world knows the job, although none runs
+        await world.stop_driver(found)  # the world knows the job, although no driver runs
         metadata = {"name": "billing", "annotations": {"evenkeel.dev/drain": "1"}}
         file.write_text(yaml.safe_dump_all([TOPIC, {**billing, "metadata": metadata}]))
         world.look()

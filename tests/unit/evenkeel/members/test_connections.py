@@ -1,4 +1,4 @@
-"""Connections that are silent, too slow or too talkative cost little and harm no other one."""
+"""Silent, too slow and too talkative connections cost little and do not harm other connections."""
 
 import asyncio
 import contextlib
@@ -89,7 +89,7 @@ def test_headers_that_never_end_are_cut_off(tls: tuple[ssl.SSLContext, ssl.SSLCo
     async def story(port: int) -> None:
         async with connect(port, tls[1]) as (reader, writer):
             writer.write(b"POST / HTTP/1.1\r\nX: ")
-            with contextlib.suppress(OSError):  # it is reset, or just ends
+            with contextlib.suppress(OSError):  # the connection is reset, or just ends
                 assert await reader.read() == b""
         assert await is_served(port, tls[1])
 

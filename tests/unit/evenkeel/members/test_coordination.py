@@ -22,7 +22,7 @@ class Clock:
 
 
 class Members:
-    """A coordination that has settled, and the newest answer of each member."""
+    """A coordination of a group, and the newest answer to each member."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -43,7 +43,7 @@ class Members:
             await self.ask(member)
 
     async def ask(self, member: str) -> list[str]:
-        """Ask, holding what the last answer granted; return the ids that are granted now."""
+        """Ask while holding what the last answer granted; return the ids that are granted now."""
         last = self.answers.get(member)
         number = self.numbers[member] = self.numbers.get(member, 0) + 1
         request = MemberRequest(
@@ -84,7 +84,7 @@ def test_a_pod_is_granted_the_queues_of_the_slot_that_it_fills() -> None:
 
 
 def test_a_pod_that_waits_for_a_slot_borrows_its_queues_before_it_gets_it() -> None:
-    """So the queues go directly from the old pod to its successor."""
+    """Borrowing lets the queues go directly from the old pod to its successor."""
 
     async def story(members: Members) -> None:
         await members.begin()

@@ -1,4 +1,4 @@
-"""A session ends at once when its process is known to have ended; its successor's stays."""
+"""A session ends at once when its process is known to have ended; the successor's session stays."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ BEFORE, AFTER = (datetime.now(UTC) + timedelta(days=days) for days in (-1, 1))
 
 
 class Desk(GroupDesk):
-    """A desk that has settled. The member `a` owns the queue."""
+    """A desk that waits for no sessions of an earlier leader. Member `a` owns the queue."""
 
     def __init__(self) -> None:
         super().__init__(Terms(600.0), 0.0, lambda: None)
@@ -204,7 +204,7 @@ def test_a_client_counts_as_a_member_for_as_long_as_brokers_may_list_it() -> Non
 def test_a_poll_that_follows_news_ends_early_so_that_not_all_end_at_the_same_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A whole poll of these terms lasts three minutes."""
+    """With these terms, a poll that is not ended early lasts three minutes."""
     monkeypatch.setattr(random, "uniform", lambda least, most: 0.0)
 
     async def story(it: Desk) -> None:

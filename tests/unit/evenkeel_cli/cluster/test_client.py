@@ -1,4 +1,4 @@
-"""How the client of commands treats answers that are meant to harm its user."""
+"""How the client of the commands treats answers that are meant to harm the user."""
 
 import itertools
 import ssl

@@ -137,7 +137,7 @@ def test_what_a_rebalance_leaves_out_may_be_any_queue() -> None:
 
 
 def test_queues_that_nobody_had_for_a_while_have_not_stayed() -> None:
-    """If a queue without an owner gets one, that is no move, and no Event reports it."""
+    """If a queue without an owner gets an owner, that is no move, and no Event reports it."""
     found = explained(after(group(), members("a"), [], members("b")), 5)
     row = "b      orders@broker-a 0-3  within 4 min  nobody had it before"
     assert row in sentences.explain_group(found).splitlines()

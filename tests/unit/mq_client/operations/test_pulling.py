@@ -207,7 +207,7 @@ def test_small_answers_are_joined_while_there_is_more() -> None:
 
 
 def test_what_a_filter_may_hide_is_looked_at_without_it() -> None:
-    """While a broker deletes, a pull with a filter hides the loss: it finds later messages."""
+    """While a broker deletes, a pull with a filter finds later messages, and so hides the loss."""
     here = stage()
     position = filtered()
     flow = pulling.pull_batch(here.directory, "g", position)
@@ -288,7 +288,7 @@ def test_no_more_is_asked_for_at_once_than_there_is_room_for() -> None:
     [
         errors.ConnectionLostError("reset"),
         errors.NotPermittedError("PULL_MESSAGE", "a:1", 16, "no"),
-        pulled(PullStatus.OFFSET_MOVED, 8),  # deleted meanwhile
+        pulled(PullStatus.OFFSET_MOVED, 8),  # messages were deleted meanwhile
         pulled(PullStatus.OFFSET_MOVED, 2),  # from a slave that is behind
         pulled(PullStatus.NOTHING_NEW, 3, end=9),
     ],

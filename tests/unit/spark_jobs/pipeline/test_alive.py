@@ -77,7 +77,7 @@ def test_a_driver_that_is_done_is_not_ended() -> None:
 def test_a_hung_driver_does_not_keep_its_lease(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Other threads of the driver renew the Lease. It ends because its loop reports no turns."""
+    """Other threads of the driver renew the Lease. The driver ends because its loop hangs."""
     ended = threading.Event()
     monkeypatch.setattr(in_cluster, "KubeApi", Cluster)
     monkeypatch.setattr(lease, "end_at_once", lambda why: ended.set())

@@ -1,4 +1,4 @@
-"""Which engine runs a job whose user has not chosen one."""
+"""Which engine runs a job if the user has not chosen an engine."""
 
 from pathlib import Path
 from typing import Any

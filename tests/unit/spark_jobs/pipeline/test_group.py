@@ -1,4 +1,4 @@
-"""What a job sends to brokers for its group, and when it repeats that."""
+"""What a job sends to brokers for its group, and when it sends everything again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,7 +50,7 @@ class Told(JobGroup):
         self._observer = brokers  # type: ignore[assignment]  # it uses no more
 
     def hear(self, ends: Mapping[MessageQueue, int]) -> None:
-        """Update the group, and wait until that is done."""
+        """Update the group, and wait until the update is done."""
         self.update(ends)
         assert self._work is not None
         self._work.result()

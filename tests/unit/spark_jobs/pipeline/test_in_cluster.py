@@ -226,7 +226,7 @@ def event(kind: str, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def heard(tmp_path: Path, *script: Any, **objects: Any) -> Scripted:
-    """Follow a script to its end."""
+    """Follow assignments from a script of answers, to its end."""
     api = Scripted(*script, **objects)
     with pytest.raises(KubeError, match="the script has ended"):
         AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json").list_and_watch()
@@ -306,7 +306,7 @@ def test_a_version_that_is_too_old_to_watch_from_is_an_error(tmp_path: Path) -> 
 
 
 def test_after_a_watch_without_a_word_it_is_listed_again(tmp_path: Path) -> None:
-    """The resource version may have become too old meanwhile."""
+    """The resource version can have become too old meanwhile."""
     api = Scripted(listed(), [event("MODIFIED", group(1))], [], listed())
     hearing = AssignmentWatcher(api, "mq", "billing", tmp_path / "heard.json")
     hearing.list_and_watch()

@@ -1,4 +1,4 @@
-"""Drivers without any news, for example because their node is lost."""
+"""Drivers from which the operator hears nothing, for example because their node is lost."""
 
 import asyncio
 from dataclasses import replace

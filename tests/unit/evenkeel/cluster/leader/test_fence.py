@@ -1,4 +1,4 @@
-"""An operator starts nothing when another one may lead, and deletes only its own objects."""
+"""An operator starts nothing while another one might lead, and deletes only its own objects."""
 
 import asyncio
 from collections.abc import Mapping

@@ -74,7 +74,7 @@ def test_a_certificate_is_renewed_when_a_third_of_its_time_is_left(made: Certifi
 
 
 def test_an_authority_is_known_for_months_before_it_signs(made: Certificates) -> None:
-    """For thirty years, each new certificate is of an authority listed half a year before."""
+    """For thirty years, each new certificate's authority was in the list half a year earlier."""
     kept, lists, authorities = made, [made.authorities], set()
     for day in range(1, 30 * 365):
         before, kept = kept, certificates.renew(kept, NAMES, NOW + day * DAY)

@@ -282,7 +282,7 @@ def test_all_of_many_who_ask_at_once_are_answered(port: int) -> None:
 
 
 class Held:
-    """A page that is not ready until the test lets it."""
+    """A page that is not ready until the test sets `go_on`."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Semaphore(0)
@@ -386,7 +386,7 @@ def test_others_have_their_turn_while_metrics_are_gathered(port: int) -> None:
 
 
 class Broken(Collector):
-    """A collector that fails once the registry knows it."""
+    """A collector that can be registered, but always fails when it is collected."""
 
     def collect(self) -> Iterable[Metric]:
         raise ValueError("of the inside")

@@ -68,7 +68,7 @@ def test_an_object_that_cannot_be_read_any_more_is_not_found_by_what_it_bore(
 
 
 def test_what_the_first_list_brings_is_told_of() -> None:
-    """Otherwise no group would notice the end of a pod that has never changed before."""
+    """Otherwise no group would notice the end of a pod that never changed before its end."""
     bodies = [body("x", 1, {"app": "a"}), body("y", 2, {"app": "a"})]
 
     class Lists:
@@ -112,7 +112,7 @@ def test_objects_and_those_who_look_for_them_find_each_other(rng: random.Random)
 
 
 class Lists:
-    """Lists the objects of one kind; calls `before` with the number of the list, from 1."""
+    """Lists the objects of one kind. Before each list, calls `before` with its number, from 1."""
 
     def __init__(self, before: Callable[[int], None]) -> None:
         self.bodies: dict[str, Body] = {}
@@ -132,7 +132,7 @@ class Lists:
 
 
 def compared(lists: Lists, known: ObjectCache[Body]) -> tuple[int, list[Key]]:
-    """Compare once; return what the watch has missed, and which objects had news."""
+    """Compare one time; return how many changes the watch has missed, and the changed objects."""
     told: list[Key] = []
     kind = WatchedKind(paths.CONFIG_MAPS, known, told.append)
     resync = Resync(cast("Api", lists), [kind], [None], ResyncPace(late=0))
@@ -140,7 +140,7 @@ def compared(lists: Lists, known: ObjectCache[Body]) -> tuple[int, list[Key]]:
 
 
 def test_a_watch_that_is_always_one_change_behind_has_missed_nothing() -> None:
-    """Drivers write reports all the time, so each list may have newer objects than the watch."""
+    """Drivers write reports all the time, so each list can have newer objects than the watch."""
     known = shelf()
 
     def change(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What is read of a pod's end."""
+"""What the operator reads about the end of a pod."""
 
 from typing import Any
 

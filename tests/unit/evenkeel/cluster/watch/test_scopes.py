@@ -43,12 +43,12 @@ class Lists:
 
     def __init__(self) -> None:
         self.errors: dict[str, Exception] = {}
-        """The error of each request whose path contains this text."""
+        """By part of a path: the error of requests whose path contains it."""
         self.asked: list[str] = []
         self.was_asked = asyncio.Event()
         self.version = 1
         self.changes = False
-        """Whether each list has other pods."""
+        """Whether each list has newer versions of the pods than the list before."""
 
     def _items(self, path: str) -> list[dict[str, Any]]:
         self.asked.append(path)
@@ -67,7 +67,7 @@ class Lists:
         return msgspec.convert({"metadata": {}, "items": self._items(path)}, Heads)
 
     async def until_asked(self, part: str) -> None:
-        """Wait until a request was sent once more and answered."""
+        """Wait until a further request with this part in its path has been answered."""
         self.asked.clear()
         while len([each for each in self.asked if part in each]) < 2:
             self.was_asked.clear()
@@ -173,7 +173,7 @@ def test_health_goes_by_the_age_of_lists_and_not_by_namespaces_without_rights() 
     assert scopes.explain_sick(1100.0 + STALE_SECONDS) == ""
     assert scopes.explain_sick(1101.0 + STALE_SECONDS) == "the last list is 301 s old"
     first.note_error(no_rights(A))
-    assert scopes.measure_age(1130.0) == 130.0  # if no list is allowed, all ages count
+    assert scopes.measure_age(1130.0) == 130.0  # no list is allowed: all ages count
     assert "no right to list" in scopes.explain_not_ready()
 
 
@@ -186,7 +186,7 @@ def test_a_watch_of_one_scope_that_misses_changes_again_and_again_makes_sick() -
 
 
 def test_watches_that_hang_are_found_out_by_lists_and_make_sick_until_they_tell_again() -> None:
-    """In each round the list has newer objects, and no watch has ever reported them."""
+    """Each list has newer objects than the list before, and no watch ever reports them."""
 
     async def body() -> None:
         lists = Lists()

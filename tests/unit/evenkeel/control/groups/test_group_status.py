@@ -180,7 +180,7 @@ def test_where_nobody_is_left_the_owners_stay() -> None:
 
 
 def test_a_new_driver_whose_executors_are_slow_moves_nothing() -> None:
-    """The numbers of executors begin again, so the new ones have the names of the earlier ones."""
+    """The numbers of executors begin again, so new executors have names of earlier executors."""
     story = Story(settled())
     story.look(JobSeen(JobState.STARTING), 10)
     story.look(running({}, 0, coming=["0", "1"]), 20)

@@ -24,7 +24,7 @@ def decide(
     annotations: Mapping[str, str] | None = None,
     since: Mapping[str, float] | None = None,
 ) -> GroupDecision:
-    """Decide with these members, each with its owner; all have lived since the start."""
+    """Decide with these members and their Kubernetes owners. By default, all live since `START`."""
     found = [
         LiveMember(name, START + timedelta(seconds=(since or {}).get(name, 0)), owner=owner)
         for name, owner in live.items()
@@ -160,7 +160,7 @@ def test_a_pod_that_is_drained_while_it_is_away_is_not_waited_for(first: GroupSt
 
 
 def test_names_that_are_no_slots_give_their_queues_to_slots() -> None:
-    """A status may come from a version without slots for members."""
+    """A status can come from a version that had no slots for members."""
     old = decide(None, {"a": OLD}).status
     assert old.assignments[0].consumer == "billing-0"
     renamed = GroupStatus(epoch=1, assignments=[Assigned("a", queues=old.assignments[0].queues)])
@@ -198,7 +198,11 @@ def test_without_a_coordinator_nothing_is_decided_and_nothing_moves(first: Group
 
 
 def test_the_status_says_which_session_members_may_count_on(first: GroupStatus) -> None:
-    """The status gets a shorter session once live members are known: longer sessions are over."""
+    """
+    The status gets a shorter session only when the live members are known.
+
+    By then, all longer sessions are over.
+    """
     assert first.session == "10s"
     its = group(first, consumers={"members": {"session": "5s"}})
     unknown = group_status.decide(its, seen(live=None), at(5)).status

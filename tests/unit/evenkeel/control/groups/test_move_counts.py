@@ -32,7 +32,7 @@ def test_moves_of_rocketmqs_strategies_are_counted_together() -> None:
 
 
 def test_lag_is_shown_only_where_it_was_measured() -> None:
-    """A status may be hours old: two replicas would show two lags, and `max` may be the old one."""
+    """A status can be hours old. So two replicas could differ, and `max` could be the older lag."""
     group = of_pods({"epoch": 1, "lag": 1000})
     heard = {group.head.key: 1234}
     for lags, expected in ((heard, [1234]), ({}, [])):

@@ -315,7 +315,7 @@ def test_clients_that_are_not_members_are_foreign_and_members_read_on() -> None:
     other = replace(JAVA, client_id="10.0.0.8@1")
     scene.brokers.members_told = (JAVA, other)
     assert scene.ask()
-    assert scene.view().seen.conflict is None  # nobody knows yet who is a member
+    assert scene.view().seen.conflict is None  # it is not known yet which clients are members
     scene.world.client_ids = frozenset([JAVA.client_id, "of one that the brokers do not list"])
     seen = scene.view().seen
     assert seen.conflict is not None

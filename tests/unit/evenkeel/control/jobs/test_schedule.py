@@ -1,4 +1,4 @@
-"""When a scheduled job runs: from a status and a moment to the next run."""
+"""When a scheduled job runs: the next run for a status and a time."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -59,7 +59,7 @@ def test_more_queues_come_at_once() -> None:
 
 
 def test_of_fewer_queues_writing_ends_first() -> None:
-    drained = {A: {2, 3}}  # some group read them before writing ended
+    drained = {A: {2, 3}}  # a group has read them, but producers could still write to them
     step = steps.plan_step(counts(2), {A: counts(4)}, drained)
     assert step == TopicStep({A: counts(4, 2)}, closing={A: range(2, 4)})
 
@@ -361,7 +361,7 @@ def test_lowering_waits_for_groups_that_only_the_brokers_know() -> None:
 
 
 class Traffic:
-    """Producers with routes that may be old, and groups that read at any time."""
+    """Producers whose routes can be outdated, and groups that read at any time."""
 
     def __init__(self, brokers: Brokers, rng: random.Random) -> None:
         self.brokers, self.rng = brokers, rng

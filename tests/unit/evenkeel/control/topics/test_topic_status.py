@@ -1,4 +1,4 @@
-"""Topics that are created and resized: what the status says, and which object may do it."""
+"""Topics that are created and resized: their statuses, and which object is allowed to do it."""
 
 import json
 from dataclasses import replace
@@ -169,7 +169,7 @@ BOTH = [BrokerQueues(A, 4, 4), BrokerQueues(B, 4, 4)]
 
 
 def without_b(seconds: float, generation: int = 1) -> TopicDecision:
-    """Observe only the first broker, this long after the other one was first missed."""
+    """Observe only the first broker, this long after the second broker was first missing."""
     known = replace(topic(), status=topic_status.decide(topic(), Sight(BOTH), NOW).status)
     missed = topic_status.decide(known, Sight(SHOWN), NOW).status
     head = replace(known.head, generation=generation)
@@ -208,7 +208,7 @@ def test_a_topic_that_is_read_elsewhere_expects_no_broker_back() -> None:
     assert (decision.status.brokers, decision.status.away) == (SHOWN, [])
 
 
-# Which object is older, and which one reads.
+# Which of several topic objects acts, and which groups read a topic.
 
 
 def test_the_older_of_two_topics_wins_and_the_newer_says_so() -> None:

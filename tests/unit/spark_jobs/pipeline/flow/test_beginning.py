@@ -99,7 +99,7 @@ def test_folders_that_a_driver_has_left_are_moved_first(tmp_path: Path) -> None:
 def test_a_driver_that_was_frozen_can_commit_nothing_once_another_one_has_begun(
     tmp_path: Path,
 ) -> None:
-    """Its accepted commits name folders that the new driver deletes."""
+    """The accepted commits of the frozen driver name folders that the new driver deletes."""
     store = LocalStore(tmp_path)
     frozen = JobJournal(store)
     frozen.append(make_state({A: 10}))

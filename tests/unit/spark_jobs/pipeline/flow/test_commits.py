@@ -1,4 +1,4 @@
-"""Which commits count: those of a live session, of its queues, without overlaps and holes."""
+"""Which commits count: those of a live session, for queues it holds, without gap or overlap."""
 
 import random
 

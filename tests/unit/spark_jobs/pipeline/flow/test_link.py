@@ -137,7 +137,7 @@ def test_what_waits_for_an_answer_is_sent_again_on_the_next_connection() -> None
 
 
 def test_trouble_without_a_connection_is_told_on_the_next_one() -> None:
-    """Some of it is reported only once, for example that a call does not return."""
+    """Some troubles are reported only one time, for example that a call does not return."""
 
     async def story(driver: FakeDriver, link: DriverLink) -> None:
         link.report(A, 4, "an old trouble")
@@ -153,7 +153,7 @@ def test_trouble_without_a_connection_is_told_on_the_next_one() -> None:
 
 
 def test_an_answer_for_another_task_of_the_slot_answers_nothing() -> None:
-    """A driver that has written a commit answers whichever task is in the slot by then."""
+    """When a driver has written a commit, it answers the task that is in the slot at that time."""
 
     async def find_call(driver: FakeDriver, link: DriverLink) -> int:
         await driver.accept()
@@ -191,7 +191,7 @@ def test_a_driver_may_stop_the_task() -> None:
     async def story(driver: FakeDriver, link: DriverLink) -> None:
         await driver.accept()
         driver.say(wire.Stop())
-        driver.say(wire.Located(77, 0))  # nobody waits for this
+        driver.say(wire.Located(77, 0))  # no call waits for this answer
         asking = asyncio.create_task(link.ask(FIRST, 0.0, 60.0))
         await driver.hear()
         driver.say(wire.AskGranted(1, ANSWER))

@@ -1,7 +1,7 @@
 """
 The driver's side of a flow, over real connections: what tasks may do, and what faults do.
 
-The journal is a fake, so that it can fail. The task is a test that says what a task says.
+The journal is a fake, so that it can fail. The test itself sends the messages of a task.
 """
 
 import shutil
@@ -75,7 +75,7 @@ class Scene:
         return task
 
     def begin_two(self) -> tuple[Task, Task]:
-        """Let two slots hold a queue each; the first one has both until the second one comes."""
+        """Let two slots hold a queue each. The first one holds both until the second one asks."""
         self.publish({A: "a", B: "b"}, a="1", b="2")
         first, second = self.task("a", "1"), self.task("b", "2")
         assert first.ask() == {A, B}
@@ -90,7 +90,7 @@ class Scene:
 def scene(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Scene]:
-    """Sessions are so long that none ends on a slow machine, unless a test gives their length."""
+    """Sessions are so long that none ends on a slow machine, unless a test sets their length."""
     monkeypatch.setattr(serving, "TERMS", Terms(session=getattr(request, "param", 600.0)))
     found = Scene(tmp_path)
     yield found
@@ -114,7 +114,7 @@ def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path
 def test_a_folder_that_was_moved_is_not_missed_while_the_next_one_cannot_be_moved(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader takes the rows from their place at once."""
+    """A reader moves the rows away as soon as they are in their place."""
     move, failures = folders.move, [OSError("full")]
 
     def move_or_fail(pending: Pending, known: Sequence[SinkFolders]) -> None:
@@ -258,7 +258,7 @@ def test_a_silent_task_is_given_up_and_its_late_commit_is_refused(scene: Scene) 
 
 
 def test_a_session_may_end_while_another_task_asks(scene: Scene) -> None:
-    """Every call of the coordinator lets its time pass first, so any call may end a session."""
+    """Every call of the coordinator first ends overdue sessions, so any call can end a session."""
     first, second = scene.begin_two()
     later = time.monotonic() + 1000
     scene.server._loop.call_soon_threadsafe(scene.server._group.tick, later)

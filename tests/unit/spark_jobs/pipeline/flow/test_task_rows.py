@@ -31,7 +31,7 @@ from spark_jobs.pipeline.flow.wire import CommitFigures, Located, TaskCommit
 from spark_jobs.planning import Range
 
 A, B = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
-"""Messages are not needed here, so the function makes the rows from nothing."""
+"""These tests need no messages: `Scene.handle` makes the rows."""
 READING = options.parse_reading(
     {"nameServers": "n:1", "topics": "orders", "group": "billing"}, is_stream=True
 )
@@ -77,7 +77,7 @@ class FakeLink:
 
 
 class ScriptedSinks:
-    """Sinks with positions that take any rows, but not offsets that are bad."""
+    """Sinks with positions. They take any rows except those of the offsets in `bad`."""
 
     takes_dead_letters = True
     folders = ()
@@ -230,7 +230,7 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_offsets_that_no_call_has_covered_are_not_committed(tmp_path: Path) -> None:
-    """A filter has left out 12 to 14, and the queue stands still at 15."""
+    """A filter has left out 12 to 14, and the queue is halted at 15."""
 
     async def run() -> None:
         it = Scene(tmp_path)
@@ -320,7 +320,7 @@ def list_ranges(it: Scene) -> list[list[Range]]:
 
 
 def test_a_task_begins_where_the_sink_is_and_tells_the_driver(tmp_path: Path) -> None:
-    """The previous task has written, and has died before it could commit."""
+    """The previous task has written its rows, and has died before it could commit."""
 
     async def play(it: Scene, sinks: ScriptedSinks) -> None:
         sinks.stored[A] = 12

@@ -1,4 +1,4 @@
-"""Sinks are made from the job file, or refused with what to do."""
+"""Sinks are made from the job file, or refused with an error that says what to do."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sinks that know nothing of each other, and the functions of users."""
+"""Sinks for rows and dead letters that are independent of each other, and users' functions."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -41,7 +41,7 @@ def open_writer(lake: LakeTable, *, has_positions: bool = True) -> TableWriter:
 
 
 class StoreOfFrozen:
-    """The store of a task that is frozen after it has found the table, while others go on."""
+    """The store of a task that is frozen after it has found the table, while other tasks go on."""
 
     def __init__(self, store: TableStore, meanwhile: Callable[[], object], times: int) -> None:
         self.store = store
@@ -251,7 +251,7 @@ def test_a_table_of_iceberg_may_have_partitions(tmp_path: Path) -> None:
 def test_a_commit_of_iceberg_that_landed_though_it_was_refused_is_not_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first answer was lost, and something between task and catalog repeats the request."""
+    """The first answer is lost, and a program between task and catalog repeats the request."""
     lake = make_iceberg(tmp_path)
     open_writer(lake).write(deliver((A, None, 1)), rows(0))
     commit = SqlCatalog.commit_table
