@@ -26,7 +26,7 @@ FIRST_NUMBER = 1
 MOST_HELD = 8192
 """Maximum number of entries in the list of held queues in a request."""
 MOST_REQUEST_BYTES = 1024 * 1024
-"""A request with a longer body is refused. Even MOST_HELD entries with long names fit."""
+"""A request with a longer body is refused. MOST_HELD entries of 128 bytes each fit."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of reading a document. The last two: the document is not UTF-8, or nested too deeply."""
 

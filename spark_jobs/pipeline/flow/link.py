@@ -159,8 +159,9 @@ class DriverLink:
         self._send(self._hello)
         for message, _ in self._calls.values():
             self._send(message)
-        while self._untold:
-            self._send(self._untold.pop(next(iter(self._untold))))
+        for trouble in self._untold.values():
+            self._send(trouble)
+        self._untold.clear()
         self._is_connected.set()
         with contextlib.suppress(OSError, ValueError, *UNREADABLE):
             while line := await reader.readline():
