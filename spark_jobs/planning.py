@@ -61,7 +61,7 @@ class SeenOffsets:
         """Hide messages after the ends in `last`. Hide all unread messages of other queues."""
         queues = {}
         for queue, ends in self.queues.items():
-            end = last.get(queue, start.get(queue, ends.min))
+            end = max(last.get(queue, ends.min), start.get(queue, 0))
             queues[queue] = ends._replace(max=min(ends.max, end))
         return replace(self, queues=queues)
 

@@ -157,18 +157,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_skipping = not self._reading.fail_on_data_loss
         return self.find_end(journal.read(start), is_skipping=is_skipping).write()
 
-    def find_end(self, entry: journal.Entry, *, is_skipping: bool) -> journal.Entry:
-        """Find where the batch after this entry ends; if it is skipping, losses are no error."""
+    def find_end(
+        self, entry: journal.Entry, *, is_skipping: bool, needs_all: bool = False
+    ) -> journal.Entry:
+        """
+        Find where the batch after this entry ends; if it is skipping, losses are no error.
+
+        With `needs_all`, the masters of all queues must answer.
+        """
         at, back, aside = entry.divide(self._reading.reads)
-        seen = self._observer.observe(at | back, is_new=not entry.is_begun)
+        seen = whole = self._observer.observe(at | back, is_new=not entry.is_begun)
+        if needs_all:
+            require_masters(require_all(whole))
+        back = self._resume(back, whole)
+        new = self._find_new(at | back, whole, entry.is_begun)
         if self._is_bounded:
             if self._last is None:
-                self._last = {queue: ends.max for queue, ends in seen.queues.items()}
-            seen = seen.cut_at(self._last, at | back)
-        back = self._resume(back, seen)
+                self._last = {queue: each.max for queue, each in require_all(whole).queues.items()}
+            seen = whole.cut_at(self._last, at | back | new)
         _handle_losses(planning.find_losses(at | back, seen), is_passed=is_skipping)
-        new = self._find_new(at | back, seen, entry.is_begun) | planning.skip_losses(back, seen)
+        new |= planning.skip_losses(back, seen)
         end = planning.advance(at, seen, new, self._make_limits(at, seen))
+        if self._last is not None and end == at:
+            _require_read(self._last, end, whole)
         return journal.Entry(end, self._reading.wanted, aside)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -257,6 +268,15 @@ def require_masters(seen: SeenOffsets) -> SeenOffsets:
             f"{topic}@{broker}: its master is down, and only a master knows where a query begins"
         )
     return seen
+
+
+def _require_read(
+    last: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], seen: SeenOffsets
+) -> None:
+    """Raise the error of a broker that does not answer, if its queues are not read to the end."""
+    for queue, stop in sorted(last.items()):
+        if queue.broker in seen.silent and end.get(queue, 0) < stop:
+            raise seen.silent[queue.broker]
 
 
 def _handle_losses(found: list[Loss], *, is_passed: bool) -> None:

@@ -20,7 +20,7 @@ from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
-from spark_jobs.pipeline.checkpoint.journal import JobState, Pending
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, Pending
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginner
 from spark_jobs.pipeline.flow.serving import FlowServer
@@ -65,19 +65,19 @@ class FileStage(DyingStage):
     driver_steps = DRIVER_STEPS
 
     def __init__(self, place: FilesPlace, dies_at: str, commit: int) -> None:
-        state = JobState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
+        state = CheckpointState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
         super().__init__(FakeJournal([state]), dies_at, commit)
         self.place = place
         self.moves = 0
 
-    def append(self, state: JobState) -> None:
+    def append(self, state: CheckpointState) -> None:
         self.moves = 0
         super().append(state)
 
     def move(self, name: str, folder: str) -> None:
         self.kept.move(name, folder)
 
-    def read_newest(self) -> JobState | None:
+    def read_newest(self) -> CheckpointState | None:
         return self.kept.read_newest()
 
     def see(self, pending: Pending, known: Sequence[SinkFolders]) -> None:

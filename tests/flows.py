@@ -11,7 +11,7 @@ from contract.following import MemberRequest
 from follower.queues import read_queues, write_queues
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
-from spark_jobs.pipeline.checkpoint.journal import KEPT, JobJournal, JobState
+from spark_jobs.pipeline.checkpoint.journal import KEPT, CheckpointState, JobJournal
 from spark_jobs.pipeline.checkpoint.stores import CheckpointStore
 from spark_jobs.pipeline.flow import wire
 from spark_jobs.planning import Range
@@ -23,7 +23,7 @@ class FakeJournal:
     """Keeps entries and files of a checkpoint in memory, and raises the errors in `failures`."""
 
     def __init__(
-        self, entries: Iterable[JobState] = (), files: Mapping[str, str] | None = None
+        self, entries: Iterable[CheckpointState] = (), files: Mapping[str, str] | None = None
     ) -> None:
         self.entries = list(entries)
         self.files = files or {}
@@ -32,7 +32,7 @@ class FakeJournal:
         """While it is not set, entries are not written."""
         self.gate.set()
 
-    def append(self, state: JobState) -> None:
+    def append(self, state: CheckpointState) -> None:
         self.gate.wait()
         if self.failures:
             raise self.failures.pop(0)
@@ -42,7 +42,7 @@ class FakeJournal:
     def number(self) -> int:
         return len(self.entries) - 1
 
-    def read_newest(self) -> JobState | None:
+    def read_newest(self) -> CheckpointState | None:
         return self.entries[-1] if self.entries else None
 
     def list_numbers(self, folder: str) -> list[int]:
@@ -56,12 +56,14 @@ class FakeJournal:
         }
 
     def read(self, name: str) -> bytes:
+        if name not in self.files:
+            raise FileNotFoundError(name)
         return self.files[name].encode()
 
 
-def at(number: int) -> JobState:
+def at(number: int) -> CheckpointState:
     """Return the state of a flow with one queue, after this many commits of one message each."""
-    return JobState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
+    return CheckpointState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
 
 
 def write_sparks_logs(
@@ -125,7 +127,7 @@ class DyingStage:
     def number(self) -> int:
         return self.kept.number
 
-    def append(self, state: JobState) -> None:
+    def append(self, state: CheckpointState) -> None:
         self.pass_step(self.driver_steps[0])
         self.kept.append(state)
         self.pass_step(self.driver_steps[1])

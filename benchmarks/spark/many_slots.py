@@ -33,7 +33,7 @@ from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JobJournal
 from spark_jobs.pipeline.checkpoint.stores import open_store
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.calls import UsersCalls
@@ -143,7 +143,7 @@ def _serve() -> None:
         SparkContext("local[1]", "many slots") as context,
     ):
         begins: Mapping[MessageQueue, int] = dict.fromkeys(_OWNERS, 0)
-        state = JobState("q", _GROUP, 0, -1, offsets.write_offsets(begins))
+        state = CheckpointState("q", _GROUP, 0, -1, offsets.write_offsets(begins))
         secret = secrets.token_hex(16)
         server = FlowServer(
             FlowBeginning(state), JobJournal(open_store(context, checkpoint)), _SINKS,

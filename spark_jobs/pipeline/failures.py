@@ -67,7 +67,7 @@ def judge(text: str) -> Failure:
     return _judge(found["kind"].rpartition(".")[2], found["message"])
 
 
-def judge_error(error: Exception) -> Failure:
+def judge_error(error: BaseException) -> Failure:
     """Find the cause of an error that was raised in this process."""
     if isinstance(error, (UsersPartError, FilesMissingError)):
         return Failure(str(error), Cure.USER)

@@ -68,7 +68,7 @@ def _name_culprit(
     def transform(rows: DataFrame) -> DataFrame:
         try:
             return change(rows)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if judge(str(error)).cure is Cure.TIME:
                 raise  # the function read the rows while a broker was down
             raise UsersPartError(f"{path}: {type(error).__name__}: {error}") from error

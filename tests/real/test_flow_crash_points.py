@@ -24,7 +24,7 @@ from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.assignments import JobAssignment
-from spark_jobs.pipeline.checkpoint.journal import JobState
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.calls import Function, UsersCalls
@@ -68,7 +68,7 @@ class Stage(DyingStage):
     driver_steps = DRIVER_STEPS
 
     def __init__(self, sinks: FlowSinks, function: Function, dies_at: str, commit: int) -> None:
-        state = JobState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
+        state = CheckpointState("q", "billing", 0, -1, offsets.write_offsets({QUEUE: 0}))
         super().__init__(FakeJournal([state]), dies_at, commit)
         self.sinks = sinks
         self.function = function

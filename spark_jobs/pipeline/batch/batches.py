@@ -5,9 +5,9 @@ import logging
 import threading
 import time
 
-from spark_jobs.pipeline.batch.plans import BatchPlan
 from spark_jobs.pipeline.batch.pulling import LocatedPulls
 from spark_jobs.pipeline.batch.writing import BatchWriter
+from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.executor_slots import ExecutorSlots
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.following import AssignmentFollower
@@ -19,7 +19,11 @@ log = logging.getLogger("evenkeel.job")
 
 
 class BatchRunner:
-    """Runs one batch after another; the driver's loop calls only `drain_between_batches`."""
+    """
+    Runs one batch after another.
+
+    `BatchLoop` calls `run` and the methods `note_`; the engine drains executors between batches.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,8 @@ class BatchRunner:
     def run(self, plan: BatchPlan) -> None:
         """Pull the messages of a batch, and write its rows to the sink."""
         with self._in_batch:
+            # What an earlier attempt could not read, this attempt may read from another broker.
+            self.tally.unreadable.clear()
             self._slots.need_executors()
             self._slots.drain(self._followed.drained)
             rows = self._pulls.pull(

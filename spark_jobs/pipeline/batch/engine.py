@@ -31,9 +31,12 @@ from spark_jobs.pipeline.batch.loop import BatchLoop
 from spark_jobs.pipeline.batch.planning import BatchPlanner
 from spark_jobs.pipeline.batch.pulling import LocatedPulls
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
-from spark_jobs.pipeline.checkpoint.opening import CheckpointOpener, begin_patiently
-from spark_jobs.pipeline.checkpoint.stores import open_store
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState
+from spark_jobs.pipeline.checkpoint.opening import (
+    CheckpointOpener,
+    begin_patiently,
+    open_journal,
+)
 from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
 from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.fetching import Tallies, Tally
@@ -134,7 +137,10 @@ def run(
     is_scheduled = job.mode is Mode.SCHEDULED
     if not is_scheduled:
         slots.need_executors()  # a scheduled run waits until there is something to read
-    journal, begins = JobJournal(open_store(context, job.checkpoint)), QueueBegins(reading)
+    journal = open_journal(context, job.checkpoint, assignments, stop)
+    if journal is None:
+        return exit_codes.TRY_AGAIN
+    begins = QueueBegins(reading)
     opener = CheckpointOpener(journal, begins, reading.group, _settle)
     state = begin_patiently(opener.open, assignments, stop)
     if state is None:
@@ -158,7 +164,7 @@ def run(
         group.leave(loop.ends)
 
 
-def _settle(state: JobState) -> JobState:
+def _settle(state: CheckpointState) -> CheckpointState:
     """Finish the last commit of a flow, whose files may still be hidden."""
     folders.finish_moves(state.pending, ())
     return msgspec.structs.replace(state, pending=[])

@@ -6,16 +6,17 @@ import time
 from dataclasses import replace
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from contract import exit_codes
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
-from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.batch.batches import BatchRunner
 from spark_jobs.pipeline.batch.planning import BatchPlanner
-from spark_jobs.pipeline.batch.plans import BatchPlan
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError
-from spark_jobs.pipeline.failures import judge_error
+from spark_jobs.pipeline.checkpoint import plans
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JobJournal, JournalTakenError
+from spark_jobs.pipeline.checkpoint.plans import BatchPlan
+from spark_jobs.pipeline.failures import Cure, judge_error
 from spark_jobs.pipeline.retries import PATIENCE, BatchRetries
 
 log = logging.getLogger("evenkeel.job")
@@ -31,12 +32,12 @@ class BatchLoop:
     """
     Runs in a thread of its own, so that a long batch does not delay the driver's loop.
 
-    Its attributes are what is committed; another thread may read them.
+    Another thread may read its attributes.
     """
 
     def __init__(
         self,
-        state: JobState,
+        state: CheckpointState,
         journal: JobJournal,
         planner: BatchPlanner,
         batches: BatchRunner,
@@ -52,8 +53,9 @@ class BatchLoop:
         scheduled run does not wait, and ends when there is nothing to read.
         """
         self.state = state
+        """The newest entry of the journal."""
         self.ends: dict[MessageQueue, int] = offsets.read_offsets(state.offsets)
-        """Where the last committed batch ends."""
+        """Where each queue is read next."""
         self._journal = journal
         self._planner = planner
         self._batches = batches
@@ -74,7 +76,7 @@ class BatchLoop:
             except (JournalTakenError, JournalAwayError) as error:
                 log.error("the driver ends: %s", error)
                 return exit_codes.TRY_AGAIN
-            except Exception as error:  # noqa: BLE001  # Spark and the user's code raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001  # users' code raises anything
                 pause = self._choose_pause(error)
                 if pause is None:
                     return exit_codes.PERMANENT
@@ -107,35 +109,42 @@ class BatchLoop:
             self._batches.note_commit(plan)
         return True
 
-    def _take(self, state: JobState) -> None:
+    def _take(self, state: CheckpointState) -> None:
         self.state, self.ends = state, offsets.read_offsets(state.offsets)
 
-    def _append(self, state: JobState, stop: threading.Event) -> None:
+    def _append(self, state: CheckpointState, stop: threading.Event) -> None:
         """
-        Write an entry of the journal, however often that fails.
+        Write an entry of the journal, and try again until that succeeds or `stop` is set.
 
-        If the batch failed instead, it would write its rows again.
+        If an error here counted as a failure of the batch, the batch would write its rows again.
         """
+        error_before = self._retries.error
         for pause in PATIENCE.make_pauses():
             try:
                 self._journal.append(state)
-            except (OSError, Py4JError) as error:
+            except (OSError, Py4JError, PySparkException) as error:
                 failure = judge_error(error)
                 self._retries.error = f"the journal cannot be written: {failure.message}"
                 log.warning("the journal is written again in %g s: %s", pause, failure.message)
                 if stop.wait(pause):
                     raise JournalAwayError(self._retries.error) from error
             else:
+                self._retries.error = error_before
                 break
 
-    def _choose_pause(self, error: Exception) -> float | None:
+    def _choose_pause(self, error: BaseException) -> float | None:
         """Return how long to wait before the next turn; None if the job must end."""
         failure = replace(judge_error(error), is_in_batch=bool(self.state.planned))
         pause = self._retries.choose_pause(failure)
         self._batches.note_failure()
+        trace = None if failure.cure is Cure.TIME else error
         if pause is None:
-            log.error("the job ends, because a retry does not help: %s", failure.message)
+            log.error(
+                "the job ends, because a retry does not help: %s", failure.message, exc_info=trace
+            )
         else:
             what = "batch" if failure.is_in_batch else "planning"
-            log.warning("the %s starts again in %g s: %s", what, pause, failure.message)
+            log.warning(
+                "the %s starts again in %g s: %s", what, pause, failure.message, exc_info=trace
+            )
         return pause

@@ -1,9 +1,9 @@
 """Plans the next batch: asks the brokers where it ends, and writes down what it will read."""
 
 from spark_jobs.options import Reading
-from spark_jobs.pipeline.batch import plans
+from spark_jobs.pipeline.checkpoint import plans
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
-from spark_jobs.pipeline.checkpoint.journal import JobState
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState
 from spark_jobs.pipeline.following import AssignmentFollower
 
 
@@ -27,11 +27,12 @@ class BatchPlanner:
         if is_scheduled:
             begins.prepareForTriggerAvailableNow()
 
-    def plan(self, state: JobState) -> JobState:
+    def plan(self, state: CheckpointState) -> CheckpointState:
         """Plan the batch that comes after this state; return the same state if nothing is new."""
         skip = self._skip or state.skip
-        is_skipping = not self._reading.fail_on_data_loss or skip != state.skip
+        is_request = skip != state.skip
+        is_skipping = is_request or not self._reading.fail_on_data_loss
         start = plans.read_end(state, self._reading.wanted)
-        end = self._begins.find_end(start, is_skipping=is_skipping)
+        end = self._begins.find_end(start, is_skipping=is_skipping, needs_all=is_request)
         epoch = max(self._followed.newest.epoch, state.epoch)
         return plans.plan(state, end, epoch, skip)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs import schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import executors
-from spark_jobs.pipeline.batch.plans import BatchPlan
+from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.executor_slots import ExecutorSlots
 from spark_jobs.pipeline.fetching import Fetcher, Tally, UnreadablePuller, plan_tasks
 from spark_jobs.pipeline.following import AssignmentFollower

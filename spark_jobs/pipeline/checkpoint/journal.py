@@ -2,11 +2,11 @@
 The journal of a job: where each queue is read next, at the checkpoint's location.
 
 Each entry is a small file with the whole state, so the newest entry is all that a restart needs.
-A file is complete or absent, and a name is never given twice (`stores`). So of two drivers that
-write an entry of the same number, one gets an error, and ends.
+A file is complete or absent, and is never replaced (`stores`). So of two drivers that write an
+entry of the same number, one gets an error, and ends.
 
 What each crash point of a flow leaves, and what the next driver does (the table of batches is in
-`batch/plans.py`):
+`plans.py`):
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
@@ -53,12 +53,12 @@ class PlannedBatch(msgspec.Struct, frozen=True):
     ranges: list[Row]
     turned_back: list[str] = []
     """
-    Queues that the job has dropped, or reads again from an earlier offset, because of losses that
-    this batch skips on request.
+    Descriptions of the queues that the job has dropped, or reads again from an earlier offset,
+    because of losses that this batch skips on request.
     """
 
 
-class JobState(msgspec.Struct, frozen=True):
+class CheckpointState(msgspec.Struct, frozen=True):
     """The state of a job after a number of commits."""
 
     query: str
@@ -75,10 +75,12 @@ class JobState(msgspec.Struct, frozen=True):
     aside: Tree = {}
     """Where batches have stopped in topics that they do not read any more."""
     planned: list[PlannedBatch] = []
-    """Batches that may have written rows, and are not committed. Their queues are different."""
+    """
+    Batches that may have written rows, and are not committed. No two of them read the same queue.
+    """
 
 
-class JournalEntry(JobState, frozen=True, kw_only=True):
+class JournalEntry(CheckpointState, frozen=True, kw_only=True):
     """A state as it is written."""
 
     writer: str
@@ -107,7 +109,7 @@ class JobJournal:
         self.number = -1
         """The number of the newest entry; -1 before the first."""
 
-    def read_newest(self) -> JobState | None:
+    def read_newest(self) -> CheckpointState | None:
         """Read the newest entry; None if there is none."""
         numbers = self.list_numbers(FOLDER)
         if not numbers:
@@ -118,7 +120,7 @@ class JobJournal:
         try:
             version = msgspec.json.decode(text, type=_Header).version
             if version <= VERSION:
-                return msgspec.json.decode(text, type=JobState)
+                return msgspec.json.decode(text, type=CheckpointState)
         except UNREADABLE as error:
             raise UsageError(
                 f"{where}: this entry of the journal cannot be read: {error}. Without it nobody "
@@ -129,7 +131,7 @@ class JobJournal:
             f"{VERSION}: use the image that has written it"
         )
 
-    def append(self, state: JobState) -> None:
+    def append(self, state: CheckpointState) -> None:
         """Write the next entry, and remove an old one."""
         number = self.number + 1
         name = _name_entry(number)

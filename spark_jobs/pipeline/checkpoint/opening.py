@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 
 from contract.report import BareReport
 from mq_client.errors import MqError, UsageError
@@ -15,7 +17,8 @@ from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.checkpoint import sparks_logs
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JobJournal, JournalTakenError
+from spark_jobs.pipeline.checkpoint.stores import open_store
 from spark_jobs.pipeline.failures import Cure, judge_error
 from spark_jobs.pipeline.retries import PATIENCE
 
@@ -30,37 +33,40 @@ class CheckpointOpener:
     journal: JobJournal
     begins: QueueBegins
     group: str
-    settle: Callable[[JobState], JobState]
+    settle: Callable[[CheckpointState], CheckpointState]
     """Brings the files of sinks in order with a state; returns the state with which to begin."""
 
-    def open(self) -> JobState:
+    def open(self) -> CheckpointState:
         """
         Find the state: the newest entry of the journal, or of Spark's logs, or a new one.
 
         After an error, this may be called again.
         """
-        state = self.journal.read_newest() or self._take_over() or self._make_new()
+        state = self.journal.read_newest() or sparks_logs.read(self.journal) or self._make_new()
         if state.group != self.group:
             raise UsageError(
                 f"the checkpoint belongs to the group {state.group!r}, not to "
                 f"{self.group!r}: choose another checkpoint"
             )
-        state = self.settle(state)
         # With an entry of its own this driver takes the journal. A driver before it that was frozen
-        # can commit nothing afterwards, so what is in no entry may be deleted.
+        # can commit nothing afterwards, so what is not committed may be deleted.
         self.journal.append(state)
         sparks_logs.put_aside(self.journal)
-        return state
+        settled = self.settle(state)
+        if settled != state:
+            self.journal.append(settled)
+        return settled
 
-    def _take_over(self) -> JobState | None:
-        state = sparks_logs.read(self.journal)
-        if state is not None:
-            log.info("the job takes over Spark's checkpoint, after batch %d", state.batch)
-        return state
-
-    def _make_new(self) -> JobState:
+    def _make_new(self) -> CheckpointState:
         ends = offsets.write_offsets(self.begins.find_all())
-        return JobState(str(uuid.uuid4()), self.group, 0, -1, ends)
+        return CheckpointState(str(uuid.uuid4()), self.group, 0, -1, ends)
+
+
+def open_journal(
+    context: SparkContext, checkpoint: str, assignments: Assignments, stop: threading.Event
+) -> JobJournal | None:
+    """Open the journal at the checkpoint's location. Return None if `stop` is set first."""
+    return begin_patiently(lambda: JobJournal(open_store(context, checkpoint)), assignments, stop)
 
 
 def begin_patiently(
@@ -76,7 +82,7 @@ def begin_patiently(
             return begin()
         except UsageError:
             raise
-        except (MqError, Py4JError, OSError, JournalTakenError) as error:
+        except (MqError, Py4JError, PySparkException, OSError, JournalTakenError) as error:
             failure = judge_error(error)
             if failure.cure is Cure.USER:
                 raise UsageError(failure.message) from error

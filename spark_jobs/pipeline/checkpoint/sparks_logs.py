@@ -2,9 +2,10 @@
 Takes over a checkpoint that Spark has written, for a job with batches of an earlier release.
 
 The job continues where the last committed batch has ended, in the same folders. A batch that was
-planned and not committed may have written rows already, so it stays planned. Otherwise the next
-number is never used: a driver of that release that was frozen may replace its folder late. Then
-Spark's logs are put aside: an image that knows only them must not continue where they end.
+planned and not committed may have written rows already, so it stays planned. If no batch is
+planned, the next number is left out: a driver of that release that was frozen may write its folder
+late. Then Spark's logs are put aside: an image that knows only them must not continue where they
+end.
 
 | The driver dies | It leaves | The next driver |
 |---|---|---|
@@ -12,6 +13,7 @@ Spark's logs are put aside: an image that knows only them must not continue wher
 | before Spark's logs are aside | the journal, and Spark's logs | puts them aside |
 """
 
+import logging
 from typing import Any
 
 import msgspec
@@ -19,9 +21,10 @@ import msgspec
 from contract.following import UNREADABLE
 from mq_client.errors import UsageError
 from spark_jobs import journal as offsets
-from spark_jobs.pipeline.batch import plans
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
+from spark_jobs.pipeline.checkpoint import plans
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JobJournal
 
+log = logging.getLogger("evenkeel.job")
 PLANNED, COMMITTED, METADATA = "offsets", "commits", "metadata"
 """Spark's names for the logs of a query, and for the file with the query's id."""
 ASIDE = "taken-over"
@@ -38,8 +41,12 @@ class _Position(msgspec.Struct):
     skip: str = ""
 
 
-def read(journal: JobJournal) -> JobState | None:
-    """Find where Spark's last committed batch has ended. Return None if no batch was planned."""
+def read(journal: JobJournal) -> CheckpointState | None:
+    """
+    Find where Spark's last committed batch has ended, and keep the batch that was planned after it.
+
+    Return None if no batch was planned.
+    """
     planned = journal.list_numbers(PLANNED)
     if not planned:
         return None
@@ -48,10 +55,11 @@ def read(journal: JobJournal) -> JobState | None:
     end, position = _read_entry(journal, number)
     try:
         query = msgspec.json.decode(journal.read(METADATA), type=dict[str, str])["id"]
-    except (KeyError, *UNREADABLE) as error:
+    except (KeyError, FileNotFoundError, *UNREADABLE) as error:
         raise _refuse(METADATA, error) from error
+    log.info("the job takes over Spark's checkpoint, after batch %d", number)
     entry = offsets.read(end)
-    state = JobState(
+    state = CheckpointState(
         query, position.group, position.epoch, number, offsets.write_offsets(entry.offsets),
         skip=position.skip, aside=offsets.write_offsets(entry.aside),
     )  # fmt: skip
@@ -69,7 +77,7 @@ def _read_entry(journal: JobJournal, number: int) -> tuple[dict[str, Any], _Posi
             raise ValueError(f"it has {len(lines)} lines instead of {', '.join(_LINES)}")
         written = msgspec.json.decode(lines[-1], type=dict[str, Any])
         return written, msgspec.convert(written, _Position)
-    except (ValueError, *UNREADABLE) as error:
+    except (ValueError, FileNotFoundError, *UNREADABLE) as error:
         raise _refuse(name, error) from error
 
 

@@ -32,7 +32,7 @@ class CheckpointStore(Protocol):
         """List the files of a folder; none if there is no folder."""
 
     def read(self, name: str) -> bytes:
-        """Read a file."""
+        """Read a file. Raise a `FileNotFoundError` if there is none with this name."""
 
     def make_folder(self, name: str) -> None:
         """Make a folder, unless it exists."""
@@ -98,7 +98,10 @@ class HadoopStore:
 
     def read(self, name: str) -> bytes:
         """Read a file."""
-        stream = self._manager.open(self._make_path(name))
+        path = self._make_path(name)
+        if not self._manager.exists(path):
+            raise FileNotFoundError(f"{self.location}/{name}")
+        stream = self._manager.open(path)
         try:
             return bytes(stream.readAllBytes())
         finally:

@@ -19,7 +19,7 @@ from spark_jobs import planning
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import skipping
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JobJournal
 from spark_jobs.pipeline.checkpoint.opening import CheckpointOpener
 from spark_jobs.pipeline.failures import HOW_TO_SKIP
 from spark_jobs.pipeline.flow.sinks import folders
@@ -35,7 +35,7 @@ log = logging.getLogger("evenkeel.job")
 class FlowBeginning:
     """With what a flow begins."""
 
-    state: JobState
+    state: CheckpointState
     skipped: Skipped | None = None
     """What was skipped, if `skip` has a new value."""
     lost_below: Mapping[MessageQueue, int] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class FlowBeginner:
             beginning = FlowBeginning(state)
         return self._find_run(beginning) if self.is_scheduled else beginning
 
-    def _settle(self, state: JobState) -> JobState:
+    def _settle(self, state: CheckpointState) -> CheckpointState:
         """Finish the last commit of a flow, or forget the planned batch of a job with batches."""
         known = self.open_sinks(state.query, 0).folders
         folders.finish_moves(state.pending, known)
@@ -113,7 +113,7 @@ class FlowBeginner:
         """Leave out the topics that the job does not read any more."""
         return {queue: at for queue, at in ends.items() if self.reading.reads(queue.topic)}
 
-    def _skip_losses(self, state: JobState, *, is_request: bool) -> FlowBeginning:
+    def _skip_losses(self, state: CheckpointState, *, is_request: bool) -> FlowBeginning:
         """Move queues past their losses."""
         known = offsets.read_offsets(state.offsets)
         ends = self._leave_read(known)

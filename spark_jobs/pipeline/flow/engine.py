@@ -27,9 +27,8 @@ from spark_jobs import connections
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JournalTakenError
-from spark_jobs.pipeline.checkpoint.opening import begin_patiently
-from spark_jobs.pipeline.checkpoint.stores import open_store
+from spark_jobs.pipeline.checkpoint.journal import JournalTakenError
+from spark_jobs.pipeline.checkpoint.opening import begin_patiently, open_journal
 from spark_jobs.pipeline.executor_slots import ExecutorRequests, ExecutorSlots
 from spark_jobs.pipeline.facts import JobFacts
 from spark_jobs.pipeline.failures import FilesMissingError
@@ -160,7 +159,10 @@ def run(
     is_scheduled = job.mode is Mode.SCHEDULED
     if not is_scheduled:
         slots.need_executors()  # a scheduled run waits until there is something to read
-    journal, begins = JobJournal(open_store(context, job.checkpoint)), QueueBegins(reading)
+    journal = open_journal(context, job.checkpoint, assignments, stop)
+    if journal is None:
+        return exit_codes.TRY_AGAIN
+    begins = QueueBegins(reading)
     beginner = FlowBeginner(journal, begins, reading, users.open_sinks, job.skip, is_scheduled)
     beginning = begin_patiently(beginner.begin, assignments, stop)
     if beginning is None:

@@ -42,7 +42,12 @@ from mq_client.errors import MqError
 from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, JobAssignment
-from spark_jobs.pipeline.checkpoint.journal import JobJournal, JobState, JournalTakenError, Pending
+from spark_jobs.pipeline.checkpoint.journal import (
+    CheckpointState,
+    JobJournal,
+    JournalTakenError,
+    Pending,
+)
 from spark_jobs.pipeline.failures import HOW_TO_SKIP
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.flow import wire
@@ -396,7 +401,7 @@ class FlowServer:
                 if each.slot in self._peers:  # the task may have reconnected by now
                     self._peers[each.slot].send(wire.Settled(newest.call, is_accepted=True))
 
-    async def _persist(self, state: JobState) -> None:
+    async def _persist(self, state: CheckpointState) -> None:
         """Write an entry, and move its folders. Try again while the file system does not work."""
         steps: list[Callable[[], None]] = [partial(self._journal.append, state)]
         steps += [partial(folders.move, each, self._sinks.folders) for each in state.pending]

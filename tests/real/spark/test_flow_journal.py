@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.checkpoint.journal import (
     KEPT,
+    CheckpointState,
     JobJournal,
-    JobState,
     JournalTakenError,
     Pending,
 )
@@ -23,7 +23,9 @@ from spark_jobs.pipeline.checkpoint.stores import (
 )
 from tests.flows import at, wake_up_after_others
 
-STATE = JobState("q", "billing", 1, 0, {"orders": {"broker-a": {"0": 5}}}, [Pending("w", "p")])
+STATE = CheckpointState(
+    "q", "billing", 1, 0, {"orders": {"broker-a": {"0": 5}}}, [Pending("w", "p")]
+)
 
 
 @pytest.fixture(params=["hadoop", "local"])
@@ -85,8 +87,8 @@ def test_a_driver_that_was_frozen_for_long_finds_its_name_free_and_gets_an_error
         (b'{"query": "q", "group": "bil', "cannot be read"),
         (b"v1\n{}", "cannot be read"),
         (b'{"query": 5}', "cannot be read"),
-        (b'{"query": "q", "group": "g", "epoch": 0, "batch": 0, "offsets": {}, "version": 2}',
-         "has version 2"),
+        (b'{"query": "q", "group": "g", "epoch": 0, "batch": 0, "offsets": {}, "version": 3}',
+         "has version 3"),
     ],
     ids=["empty", "cut", "foreign", "another kind", "newer"],
 )  # fmt: skip

@@ -5,6 +5,7 @@ import itertools
 import json
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,10 @@ IN_ONE_PROCESS = {"spark": {**SPARK, **WITHOUT}}
 @pytest.fixture
 def send(client: blocking.Client, topic: str) -> Any:
     """A function that sends the given count of further numbers."""
+    return make_sender(client, topic)
+
+
+def make_sender(client: blocking.Client, topic: str) -> Callable[[int], None]:
     chooser = RoundRobin()
     numbers = itertools.count()
 
@@ -264,13 +269,16 @@ def write(df, query, batch):
 
 
 def test_a_checkpoint_of_a_release_with_streaming_queries_is_continued_with_its_planned_batch(
-    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
+    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, unique_name: str
 ) -> None:
     """
     The checkpoint was written by a job of that release, which was killed between sink and commit.
 
     Its batches 1 and 2 are committed, with four messages each; batch 3 has the next four.
     """
+    topic = unique_name
+    rocketmq.create_topics({topic: 2}, ["broker-a"])
+    send = make_sender(client, topic)
     checkpoint, sink = tmp_path / "checkpoint", tmp_path / "sink.py"
     shutil.copytree(Path(__file__).parent / "sparks_checkpoint", checkpoint)
     sink.write_text(

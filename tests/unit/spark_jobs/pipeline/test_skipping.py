@@ -6,8 +6,8 @@ import pytest
 from contract.report import SkipReport
 from mq_client.values import MessageQueue
 from spark_jobs import planning
-from spark_jobs.pipeline.batch.plans import BatchPlan
-from spark_jobs.pipeline.checkpoint.journal import JobState
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState
+from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.skipping import MOST_NAMED, Skipped
 from spark_jobs.planning import DataLossError, Range
@@ -17,7 +17,7 @@ GONE = {A: 0, B: 1}
 """Committed offsets that are deleted: the brokers' first offsets are 2 and 3."""
 
 
-def plan(state: JobState, skip: str) -> BatchPlan:
+def plan(state: CheckpointState, skip: str) -> BatchPlan:
     return read_plan(plan_batch(state, make_begins("earliest", {}), skip))
 
 

@@ -12,24 +12,20 @@ from mq_client import filters
 from mq_client.errors import NoBrokerError, UsageError
 from spark_jobs import journal
 from spark_jobs.journal import Entry
-from spark_jobs.pipeline.batch import plans
 from spark_jobs.pipeline.batch.loop import BatchLoop
-from spark_jobs.pipeline.batch.plans import BatchPlan
+from spark_jobs.pipeline.checkpoint import plans
 from spark_jobs.pipeline.checkpoint.journal import (
+    CheckpointState,
     JobJournal,
-    JobState,
     JournalTakenError,
 )
+from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.checkpoint.stores import LocalStore
 from spark_jobs.pipeline.failures import UsersPartError
 from spark_jobs.pipeline.retries import BatchRetries
 from spark_jobs.planning import Range
-from tests.flows import FakeJournal
+from tests.flows import DiedError, FakeJournal
 from tests.pinned_jobs import A, make_state
-
-
-class DeadError(BaseException):
-    """The driver has died."""
 
 
 class FakePlanner:
@@ -38,7 +34,7 @@ class FakePlanner:
     def __init__(self, ends: Iterable[int | Exception | None]) -> None:
         self.left = list(ends)
 
-    def plan(self, state: JobState) -> JobState:
+    def plan(self, state: CheckpointState) -> CheckpointState:
         if not self.left:
             return state
         found = self.left.pop(0)
@@ -86,7 +82,7 @@ class Hurried(threading.Event):
 
 
 def make_loop(
-    entries: Any, planner: FakePlanner, sink: FakeSink, state: JobState | None = None
+    entries: Any, planner: FakePlanner, sink: FakeSink, state: CheckpointState | None = None
 ) -> BatchLoop:
     begun, fake_planner, fake_sink = state or make_state({A: 0}, batch=-1), planner, sink
     planned: Any = fake_planner
@@ -135,6 +131,21 @@ def test_rows_are_not_written_again_because_the_journal_is_away() -> None:
     assert (sink.runs, loop.ends) == ([0], {A: 7})
 
 
+def test_the_report_forgets_a_failure_of_the_journal_when_the_entry_is_written() -> None:
+    entries, sink = FakeJournal(), FakeSink()
+    entries.failures = [OSError("no space")]
+    loop, seen = make_loop(entries, FakePlanner([7]), sink), list[str | None]()
+    run = sink.run
+
+    def look(plan: BatchPlan) -> None:
+        seen.append(loop._retries.error)
+        run(plan)
+
+    sink.run = look  # type: ignore[method-assign]
+    assert loop.run(Hurried()) == exit_codes.DONE
+    assert seen == [None]
+
+
 def test_a_driver_that_must_end_does_not_wait_for_the_journal() -> None:
     entries, sink = FakeJournal(), FakeSink()
     entries.failures = [OSError("no space") for _ in range(50)]
@@ -147,13 +158,14 @@ def test_a_driver_that_must_end_does_not_wait_for_the_journal() -> None:
     ("failure", "code"),
     [
         (lambda: UsersPartError("users.py: no"), exit_codes.PERMANENT),
+        (lambda: SystemExit(0), exit_codes.PERMANENT),
         (lambda: ZeroDivisionError("always"), exit_codes.PERMANENT),
         (lambda: NoBrokerError("down"), exit_codes.TRY_AGAIN),
     ],
-    ids=["of the user", "three times", "until it is stopped"],
+    ids=["of the user", "that would end the process", "three times", "until it is stopped"],
 )
 def test_a_batch_that_always_fails_ends_the_job(
-    failure: Callable[[], Exception], code: int
+    failure: Callable[[], BaseException], code: int
 ) -> None:
     sink = FakeSink(*(failure() for _ in range(50)))
     loop = make_loop(FakeJournal(), FakePlanner([7]), sink)
@@ -193,13 +205,13 @@ def test_a_driver_that_dies_at_any_step_leaves_what_the_next_one_needs(
         state = entries.read_newest()
         assert state is not None
         here = journal.read_offsets(state.offsets)[A]
-        sink = FakeSink(*([DeadError()] if step == "half" else []))
+        sink = FakeSink(*([DiedError()] if step == "half" else []))
         sink.rows = rows
         loop = make_loop(entries, FakePlanner([top for top in tops if top > here][:1]), sink, state)
         kill_at(step, loop, entries, sink)
         try:
             loop.run(Hurried())
-        except DeadError:
+        except DiedError:
             deaths += 1
     assert deaths > 20
     read = sorted((each.start, each.stop) for each in rows.values())
@@ -210,20 +222,20 @@ def kill_at(step: str, loop: BatchLoop, entries: JobJournal, sink: FakeSink) -> 
     append, run, planner = entries.append, sink.run, loop._planner
     plan = planner.plan
 
-    def die_before_or_after(state: JobState) -> None:
+    def die_before_or_after(state: CheckpointState) -> None:
         append(state)
         if step == ("planned" if state.planned else "committed"):
-            raise DeadError
+            raise DiedError
 
     def die_after(found: BatchPlan) -> None:
         run(found)
         if step == "written":
-            raise DeadError
+            raise DiedError
 
-    def die_at_plan(state: JobState) -> JobState:
+    def die_at_plan(state: CheckpointState) -> CheckpointState:
         found = plan(state)
         if step == "plan" and found != state:
-            raise DeadError
+            raise DiedError
         return found
 
     entries.append = die_before_or_after  # type: ignore[method-assign]

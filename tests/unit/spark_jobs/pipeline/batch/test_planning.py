@@ -2,14 +2,26 @@
 
 import pytest
 
-from mq_client.values import MessageQueue
+from mq_client.errors import NoBrokerError
+from mq_client.values import MessageQueue, Offsets
 from spark_jobs import journal
-from spark_jobs.pipeline.checkpoint.journal import JobState
+from spark_jobs.pipeline.checkpoint.begins import QueueBegins
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState
 from spark_jobs.planning import Range
-from tests.pinned_jobs import A, B, commit, make_begins, make_state, plan_batch, read_plan
+from tests.pinned_jobs import (
+    A,
+    B,
+    Held,
+    commit,
+    make_begins,
+    make_planner,
+    make_state,
+    plan_batch,
+    read_plan,
+)
 
 
-def find_stands(state: JobState) -> dict[MessageQueue, int]:
+def find_stands(state: CheckpointState) -> dict[MessageQueue, int]:
     return journal.read_offsets(state.offsets)
 
 
@@ -66,3 +78,49 @@ def test_an_assignment_is_adopted_with_the_batch_that_follows_it_and_never_an_ol
     assert plan_batch(there, begins, epoch=2) == there
     planned = plan_batch(make_state({A: 9, B: 20}, epoch=3), begins, epoch=4)
     assert (planned.epoch, commit(planned).epoch) == (3, 4)
+
+
+AWAY = MessageQueue("orders", "broker-b", 0)
+
+
+def make_two_brokers(begins_stand: int) -> tuple[QueueBegins, Held]:
+    """Make begins with a queue on each of two brokers, and the brokers."""
+    begins = make_begins("earliest", {})
+    held = Held({AWAY: begins_stand}, {A: Offsets(0, 10, 0), AWAY: Offsets(0, 10, 0)})
+    begins._observer = held  # type: ignore[assignment]  # it uses no more
+    return begins, held
+
+
+def test_a_scheduled_run_does_not_end_while_a_broker_with_unread_messages_is_away() -> None:
+    begins, held = make_two_brokers(0)
+    planner, state = make_planner(begins, is_scheduled=True), make_state({A: 0, AWAY: 0})
+    held.silent = {"broker-b": NoBrokerError("broker-b is down")}
+    with pytest.raises(NoBrokerError, match="broker-b is down"):
+        planner.plan(state)  # nobody knows yet what there is to read
+    held.silent = {}
+    assert len(read_plan(planner.plan(state)).ranges) == 2
+    held.silent = {"broker-b": NoBrokerError("broker-b is down")}
+    state = commit(planner.plan(state))
+    assert find_stands(state) == {A: 10, AWAY: 0}
+    with pytest.raises(NoBrokerError, match="broker-b is down"):
+        planner.plan(state)
+    held.silent = {}
+    state = commit(planner.plan(state))
+    assert planner.plan(state) == state
+
+
+def test_a_queue_that_appears_in_a_scheduled_run_begins_where_the_group_stands() -> None:
+    begins, held = make_two_brokers(7)
+    planner = make_planner(begins, is_scheduled=True)
+    there = held.queues.pop(AWAY)
+    state = commit(planner.plan(make_state({A: 0})))
+    held.queues[AWAY] = there
+    assert find_stands(planner.plan(state)) == {A: 10, AWAY: 7}
+
+
+def test_a_request_to_skip_waits_for_all_brokers_because_it_counts_once() -> None:
+    begins, held = make_two_brokers(0)
+    held.silent = {"broker-b": NoBrokerError("broker-b is down")}
+    with pytest.raises(NoBrokerError, match="broker-b is down"):
+        plan_batch(make_state({A: 0, AWAY: 0}), begins, skip="May")
+    assert read_plan(plan_batch(make_state({A: 0, AWAY: 0}), begins)).ranges

@@ -11,7 +11,7 @@ from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.batch import engine as batch_engine
 from spark_jobs.pipeline.checkpoint import opening, sparks_logs
-from spark_jobs.pipeline.checkpoint.journal import JobState, Pending, PlannedBatch
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, Pending, PlannedBatch
 from spark_jobs.pipeline.checkpoint.opening import CheckpointOpener
 from spark_jobs.planning import Range
 from tests.flows import FakeJournal, write_sparks_logs
@@ -20,7 +20,7 @@ from tests.pinned_jobs import A, B, commit, make_begins, make_state, read_plan
 OTHER = MessageQueue("bills", "broker-a", 0)
 
 
-def open_checkpoint(journal: FakeJournal) -> JobState:
+def open_checkpoint(journal: FakeJournal) -> CheckpointState:
     entries: Any = journal
     begins = make_begins("earliest", {})
     return CheckpointOpener(entries, begins, "g", batch_engine._settle).open()
@@ -93,6 +93,14 @@ def test_files_that_a_flow_has_left_are_moved_first(tmp_path: Path) -> None:
         ),
         ({**write_sparks_logs("g", {A: 1}), "metadata": ""}, "metadata was not written by a job"),
         ({"offsets/0": 'v1\n{}\n{"offsets": {}}'}, "offsets/0 was not written by a job"),
+        (
+            {"commits/4": "v1\n{}", "offsets/3": "", "metadata": '{"id":"q"}'},
+            "offsets/4 was not written by a job",
+        ),
+        (
+            {"offsets/0": write_sparks_logs("g", {A: 1})["offsets/4"]},
+            "metadata was not written by a job",
+        ),
     ],
 )
 def test_a_checkpoint_that_cannot_be_taken_over_is_left_as_it_is(

@@ -12,10 +12,11 @@ from mq_client.values import MessageQueue, Offsets
 from spark_jobs import journal as offsets
 from spark_jobs import options
 from spark_jobs.pipeline.checkpoint.journal import (
+    CheckpointState,
     JobJournal,
-    JobState,
     JournalTakenError,
     Pending,
+    PlannedBatch,
 )
 from spark_jobs.pipeline.checkpoint.stores import LocalStore
 from spark_jobs.pipeline.flow.beginning import FlowBeginner, FlowBeginning
@@ -56,9 +57,9 @@ class FakeBrokers:
         )
 
 
-def make_state(ends: Mapping[MessageQueue, int], **changed: Any) -> JobState:
+def make_state(ends: Mapping[MessageQueue, int], **changed: Any) -> CheckpointState:
     parts = {"query": "q", "group": "billing", "epoch": 3, "batch": 7, **changed}
-    return JobState(offsets=offsets.write_offsets(ends), **parts)
+    return CheckpointState(offsets=offsets.write_offsets(ends), **parts)
 
 
 def begin(
@@ -108,6 +109,19 @@ def test_a_driver_that_was_frozen_can_commit_nothing_once_another_one_has_begun(
         frozen.append(make_state({A: 12}))
 
 
+def test_rows_of_a_planned_batch_stay_if_another_driver_commits_it(tmp_path: Path) -> None:
+    """The driver of batches was frozen, and goes on before the flow has taken the journal."""
+    folder = tmp_path / "query=q/batch=8"
+    folder.mkdir(parents=True)
+    journal = FakeJournal([make_state({A: 10}, planned=[PlannedBatch(8, 3, "", {}, [])])])
+    journal.failures = [JournalTakenError("not ours")]
+    with pytest.raises(JournalTakenError):
+        begin(tmp_path, journal, FakeBrokers({A: NOW}))
+    assert folder.exists()
+    begin(tmp_path, journal, FakeBrokers({A: NOW}))
+    assert not folder.exists()
+
+
 def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
     tmp_path: Path,
 ) -> None:
@@ -120,7 +134,8 @@ def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
     )
     found = begin(tmp_path, journal, FakeBrokers({A: NOW}))
     assert found.state == make_state({A: 10, B: 20, OTHER: 2}, epoch=4, batch=5, skip="May")
-    assert journal.entries == [found.state]
+    assert [each.batch for each in journal.entries] == [4, 5]
+    assert journal.entries[-1] == found.state
     assert [folder.exists() for folder in folders] == [True, False], "its rows are read again"
     assert all(name.startswith("taken-over/") for name in journal.files)
 

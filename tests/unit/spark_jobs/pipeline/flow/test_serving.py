@@ -20,7 +20,7 @@ from mq_client.values import MessageQueue
 from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import JobAssignment
-from spark_jobs.pipeline.checkpoint.journal import JobState, JournalTakenError, Pending
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JournalTakenError, Pending
 from spark_jobs.pipeline.flow import serving, wire
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.serving import FlowServer, LossFoundError, LossRefusedError
@@ -41,7 +41,9 @@ class Scene:
         self.journal = FakeJournal()
         self.commits: list[wire.CommitFigures] = []
         self.begins: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]] = dict
-        state = JobState("q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}), skip="May")
+        state = CheckpointState(
+            "q", "billing", 0, -1, offsets.write_offsets({A: 10, B: 20}), skip="May"
+        )
         beginning = FlowBeginning(state, lost_below={A: 15})
         journal: Any = self.journal
         self.server = FlowServer(

@@ -29,7 +29,7 @@ from mq_client.filters import Filter
 from spark_jobs import journal, planning
 from spark_jobs.journal import Entry
 from spark_jobs.pipeline import skipping
-from spark_jobs.pipeline.checkpoint.journal import JobState, PlannedBatch
+from spark_jobs.pipeline.checkpoint.journal import CheckpointState, PlannedBatch
 from spark_jobs.planning import Range
 
 
@@ -64,16 +64,17 @@ class BatchPlan:
         return self.may_skip(skip) and self.planned.skip == skip
 
 
-def read_end(state: JobState, wanted: Filter) -> Entry:
+def read_end(state: CheckpointState, wanted: Filter) -> Entry:
     """Read where the committed batches have ended, with the filter of the next one."""
     return Entry(journal.read_offsets(state.offsets), wanted, journal.read_offsets(state.aside))
 
 
-def plan(state: JobState, end: Entry, epoch: int, skip: str) -> JobState:
+def plan(state: CheckpointState, end: Entry, epoch: int, skip: str) -> CheckpointState:
     """
     Return the state after a plan for the next batch, which ends at `end`.
 
-    Without messages there is no batch, unless it must report what it has skipped on request.
+    Without messages there is no batch, unless there is a new request to skip losses, which only a
+    commit uses up.
     """
     start = read_end(state, end.wanted)
     ranges = planning.plan_ranges(start.offsets, end.offsets)
@@ -94,7 +95,7 @@ def plan(state: JobState, end: Entry, epoch: int, skip: str) -> JobState:
     return msgspec.structs.replace(settled, planned=[batch])
 
 
-def commit(state: JobState, batch: PlannedBatch) -> JobState:
+def commit(state: CheckpointState, batch: PlannedBatch) -> CheckpointState:
     """Return the state in which this planned batch is committed."""
     read = {each.queue: each.stop for each in map(journal.read_range, batch.ranges)}
     return msgspec.structs.replace(
