@@ -1,53 +1,31 @@
-"""Executors that die, and slots without an executor: what happens to their queues."""
+"""
+Executors and queues come and go while a pinned job runs: each message is read once.
+
+An executor is killed in the middle of a batch, others join, leave, are frozen and are drained, and
+there are more slots than executors. All of this happens to one job, because a job takes long to
+start.
+"""
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from contract.exit_codes import DONE
 from mq_client import blocking
-from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
+from mq_client.values import TopicConfig
 from sandbox import jars
 from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
+from tests.real.numbers import Numbers
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
-
-
-class Numbers:
-    """Sends numbers, and knows what the job must have written."""
-
-    def __init__(self, client: blocking.Client, running: RunningJob) -> None:
-        self._client = client
-        self._running = running
-        self._chooser = RoundRobin()
-        self._sent = 0
-
-    def send(self, count: int) -> None:
-        for number in range(self._sent, self._sent + count):
-            self._client.send([Message(self._running.topic, b"%d" % number)], self._chooser)
-        self._sent += count
-
-    def until_all_are_read(self) -> None:
-        """Wait until all numbers are read, and check that each was committed once."""
-        queues = self._client.find_route(self._running.topic).readable
-        group = self._running.group
-
-        def total(_: object) -> bool:
-            return (
-                sum(self._client.find_committed(group, each) or 0 for each in queues) == self._sent
-            )
-
-        self._running.wait_until(total)
-        found = sorted(int(row["body"]) for row in self._running.read_rows())
-        assert found == list(range(self._sent))
-
 
 HELD = """
 import os, pathlib, threading
@@ -64,62 +42,160 @@ def transform(df):
     rows = df.selectExpr("broker_name", "queue_id", "queue_offset", "CAST(body AS string) AS body")
     return rows.mapInArrow(hold, rows.schema)
 """
+"""A transform whose first task that has rows blocks its batch, until its executor is killed."""
+SLOW = "Python worker failed to connect back."
+"""Spark gives a new Python process 10 s, which a busy machine may exceed."""
 
 
-def test_whoever_dies_or_is_missing_each_message_is_read_once_and_no_epoch_goes_back(
-    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str
+class Watched:
+    """A job, and what this test waits for."""
+
+    def __init__(self, job: RunningJob) -> None:
+        self.job = job
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return self.job.report
+
+    def executor_of(self, slot: str) -> str:
+        return str(self.report["slots"][slot]["executor"])
+
+    def until_replaced(self, slot: str, before: str) -> str:
+        """Wait until another executor fills the slot; return its id."""
+        self.job.wait_until(
+            lambda it: it["slots"].get(slot, {"executor": before})["executor"] != before
+        )
+        return self.executor_of(slot)
+
+    def until_batches_end(self, count: int = 2) -> None:
+        begun = self.report["batch"]
+        self.job.wait_until(lambda it: it["batch"] >= begun + count)
+
+    def drain(self, *names: str) -> None:
+        """Request a drain as an operator does, in the file that the job follows."""
+        self.change_assignment(drain=names)
+
+    def change_assignment(self, **changes: Any) -> None:
+        file = self.job.folder / "assignment.json"
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+        part.replace(file)
+
+
+def test_executors_and_queues_come_and_go_and_each_message_is_read_once(
+    rocketmq: RocketMq, client: blocking.Client, tmp_path: Path, unique_name: str
 ) -> None:
-    """
-    An executor is killed in the middle of a batch; then there are slots that no executor fills.
-
-    The first task that has rows blocks its batch until its executor is killed. Later there are five
-    slots, and at most three executors. These also read the queues of the empty slots. All of this
-    happens to one job, because a job takes long to start.
-    """
+    topic, where = unique_name, rocketmq.name_server.address
+    rocketmq.create_topics({topic: 4})
     mark, file = tmp_path / "mark", tmp_path / "users.py"
     file.write_text(HELD.format(mark=mark))
     parts = {"transform": {"file": str(file)}}
-    where = rocketmq.name_server.address
-    with RunningJob(tmp_path, client, topic, where, parts=parts) as running:
-        numbers = Numbers(client, running)
-        running.wait_until_adopted(slots=2)
-        numbers.send(40)
-        running.wait_until(lambda _: mark.exists() and mark.read_text() != "")
-        executors = {running.find_executor(slot)[1]: slot for slot in ("billing-0", "billing-1")}
-        worker = int(mark.read_text())
-        victim = next(pid for pid in ancestors(worker) if pid in executors)
-        os.kill(victim, signal.SIGKILL)
-        numbers.until_all_are_read()
+    with RunningJob(tmp_path, client, topic, where, parts=parts) as job:
+        it = Watched(job)
+        job.wait_until_adopted(slots=2)
+        with Numbers(where, topic) as numbers:
+            kill_in_a_batch(it, mark)
+            epoch = job.epoch
+            freeze(it)
+            assert job.epoch == epoch, "a replaced executor moves nothing"
+            it.until_batches_end()
+            astray = it.report["misplacedTasks"]  # tasks of the executors that were lost
 
-        epoch = running.epoch
-        astray = running.report["misplacedTasks"]  # tasks of the executor that was killed
-        running.wanted = 5
-        running.wait_until(
-            lambda it: it["adoptedEpoch"] == running.epoch > epoch and len(it["slots"]) == 3
+            want_more_than_there_are(it)
+            refuse_an_older_assignment(it)
+            job.wanted = 2
+            job.wait_until_adopted(slots=2)
+            it.until_batches_end()
+
+            epoch = job.epoch
+            drain_while_batches_run(it)
+            assert job.epoch == epoch == it.report["adoptedEpoch"], "no queue has moved"
+            client.put_topics([TopicConfig(topic, 6, 6)])
+            job.wait_until(lambda it: it["adoptedEpoch"] > epoch)
+            it.until_batches_end()
+
+        ends = numbers.find_ends(client)
+        job.wait_until(
+            lambda _: all(
+                client.find_committed(job.group, queue) == end for queue, end in ends.items()
+            )
         )
-        numbers.send(40)
-        numbers.until_all_are_read()
-        assert running.report["misplacedTasks"] == astray
+        drain_between_batches(it)
+        assert it.report["misplacedTasks"] == astray, "only lost executors lose tasks"
+        assert it.report["pinned"]
+        check_metrics(it, client)
+        (member,) = client.list_member_ids(job.group, topic)
+        assert member.startswith("evenkeel-billing@")
+        assert job.end_by(signal.SIGTERM) == DONE
+        assert client.list_member_ids(job.group, topic) == []
+    assert sorted(int(row["body"]) for row in job.read_rows()) == list(range(numbers.sent))
 
-        file = tmp_path / "assignment.json"
-        older = {**json.loads(file.read_text()), "epoch": 0}
-        replace(file, json.dumps(older))
-        running.wait_until(lambda it: "epoch 0 is older than" in (it["error"] or ""))
-        numbers.send(40)
-        numbers.until_all_are_read()
-        running.wanted = 3
-        running.wait_until_adopted(slots=3)
-        assert wait_for(lambda: running.report["error"], lambda error: error is None) is None
-        assert running.end_by(signal.SIGTERM) == DONE
+
+def kill_in_a_batch(it: Watched, mark: Path) -> None:
+    it.job.wait_until(lambda _: mark.exists() and mark.read_text() != "")
+    executors = {it.job.find_executor(slot)[1]: slot for slot in ("billing-0", "billing-1")}
+    victim = next(pid for pid in ancestors(int(mark.read_text())) if pid in executors)
+    killed = it.executor_of(executors[victim])
+    os.kill(victim, signal.SIGKILL)
+    it.until_replaced(executors[victim], killed)
+    it.until_batches_end()
+
+
+def freeze(it: Watched) -> None:
+    frozen, pid = it.job.find_executor("billing-1")
+    os.kill(pid, signal.SIGSTOP)
+    it.until_replaced("billing-1", frozen)
+
+
+def want_more_than_there_are(it: Watched) -> None:
+    """Want five slots. There are at most three executors, which read the other queues too."""
+    before = it.job.epoch
+    it.job.wanted = 5
+    it.job.wait_until(
+        lambda seen: seen["adoptedEpoch"] == it.job.epoch > before and len(seen["slots"]) == 3
+    )
+    it.until_batches_end()
+
+
+def refuse_an_older_assignment(it: Watched) -> None:
+    it.change_assignment(epoch=0)
+    it.job.wait_until(lambda seen: "epoch 0 is older than" in (seen["error"] or ""))
+    it.until_batches_end()
+    it.job.wanted = 3
+    it.job.wait_until_adopted(slots=3)
+    assert wait_for(lambda: it.report["error"], lambda error: error is None) is None
+
+
+def drain_while_batches_run(it: Watched) -> None:
+    others, drained = it.executor_of("billing-1"), it.executor_of("billing-0")
+    it.drain("nobody", drained)
+    new = it.until_replaced("billing-0", drained)
+    it.until_batches_end(3)
+    assert it.executor_of("billing-0") == new, "the executor is replaced once"
+    assert it.executor_of("billing-1") == others
+
+
+def drain_between_batches(it: Watched) -> None:
+    idle, drained = it.report["batch"], it.executor_of("billing-1")
+    it.drain(drained)
+    it.until_replaced("billing-1", drained)
+    assert it.report["batch"] == idle
+
+
+def check_metrics(it: Watched, client: blocking.Client) -> None:
+    job, shown = it.job, it.job.read_metrics()
+    assert shown["epoch_published"] == shown["epoch_adopted"] == job.epoch
+    assert shown["slots_filled"] == 2
+    assert shown["misplaced_tasks_total"] == it.report["misplacedTasks"]
+    failures = re.findall(r"the \w+ starts again in \S+ s: (.*)", job.log)
+    assert set(failures) <= {SLOW}
+    assert shown["failures_total"] == len(failures)
+    assert sum(shown[f'rows_total{{slot="billing-{slot}"}}'] for slot in (0, 1)) > 0
+    lags = [value for name, value in shown.items() if name.startswith("lag_messages")]
+    assert lags == [0] * len(client.find_route(job.topic).readable)
 
 
 def ancestors(pid: int) -> Iterator[int]:
     while pid > 1:
         yield pid
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def replace(file: Path, text: str) -> None:
-    part = file.with_suffix(".part")
-    part.write_text(text)
-    part.replace(file)

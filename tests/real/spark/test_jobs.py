@@ -90,23 +90,6 @@ def test_a_transform_that_raises_ends_the_job_and_its_cure_reads_on_from_there(
     assert bodies(tmp_path / "rows") == list(range(20))
 
 
-def test_rows_with_an_error_go_to_the_dead_letters_and_a_batch_is_pulled_once(
-    tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
-) -> None:
-    text = "CAST(body AS string)"
-    sql = f"SELECT {text} AS body, IF({text} % 2 = 0, NULL, 'odd') AS _error FROM messages"
-    dead = {"format": "json", "path": str(tmp_path / "dead")}
-    send(20)
-    with job(
-        tmp_path, client, rocketmq, topic, transform={"sql": sql}, deadLetter=dead, mode="Scheduled"
-    ) as running:
-        assert ended(running) == DONE
-        assert running.report["rows"] == {"": 20}
-        assert committed(client, running) == 20
-    assert bodies(tmp_path / "rows") == list(range(0, 20, 2))
-    assert bodies(tmp_path / "dead") == list(range(1, 20, 2))
-
-
 def test_each_row_is_written_once_though_the_transform_changes_its_mind_and_rows_get_lost(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
@@ -199,24 +182,37 @@ def test_rows_with_an_error_and_nowhere_to_go_end_the_job(
         assert committed(client, running) == 0
 
 
-def test_a_job_sends_what_it_reads_to_another_topic(
+def test_a_job_sends_rows_to_another_topic_and_errors_to_dead_letters_and_pulls_a_batch_once(
     tmp_path: Path, client: blocking.Client, rocketmq: RocketMq, topic: str, send: Any
 ) -> None:
     to = f"{topic}-too"
     rocketmq.create_topics({to: 1})
-    where = {"nameServers": rocketmq.name_server.address, "topic": to}
+    body = "CAST(body AS string)"
+    sql = f"SELECT concat('seen ', {body}) AS body, IF({body} % 2 = 0, NULL, 'odd') AS _error"
     parts = {
-        "transform": {"sql": "SELECT concat('seen ', string(body)) AS body FROM messages"},
-        "sink": {"format": "rocketmq", "options": where},
+        "transform": {"sql": f"{sql} FROM messages"},
+        "sink": {
+            "format": "rocketmq",
+            "options": {"nameServers": rocketmq.name_server.address, "topic": to},
+        },
+        "deadLetter": {"format": "json", "path": str(tmp_path / "dead")},
     }
     send(20)
     with job(tmp_path, client, rocketmq, topic, mode="Scheduled", **parts) as running:
         assert ended(running) == DONE, running.log
+        assert running.report["rows"] == {"": 20}
+        assert committed(client, running) == 20
     queues = client.find_route(to).readable
     ends = {queue: client.find_max_offset(queue) for queue in queues}
     positions = [Position(queue, 0, stop=end) for queue, end in ends.items() if end]
     found = [m.body for batch in client.read("checker", positions) for m in batch.to_messages()]
-    assert sorted(found) == sorted(b"seen %d" % number for number in range(20))
+    assert sorted(found) == sorted(b"seen %d" % number for number in range(0, 20, 2))
+    dead = [
+        json.loads(line)["body"]
+        for part in (tmp_path / "dead").rglob("part-*.json")
+        for line in part.read_text().splitlines()
+    ]
+    assert sorted(dead) == sorted(f"seen {number}" for number in range(1, 20, 2))
 
 
 def test_a_killed_job_replaces_what_it_wrote_and_goes_on_without_its_checkpoint(
