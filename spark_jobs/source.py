@@ -173,13 +173,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         new = self._find_new(at | back, whole, entry.is_begun)
         if self._is_bounded:
             if self._last is None:
-                self._last = {queue: each.max for queue, each in require_all(whole).queues.items()}
+                self._last = self._find_last(whole)
             seen = whole.cut_at(self._last, at | back | new)
         _handle_losses(planning.find_losses(at | back, seen), is_passed=is_skipping)
         new |= planning.skip_losses(back, seen)
         end = planning.advance(at, seen, new, self._make_limits(at, seen))
-        if self._last is not None and end == at:
-            _require_read(self._last, end, whole)
         return journal.Entry(end, self._reading.wanted, aside)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -218,6 +216,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = {queue: max(at[queue], seen.queues[queue].min) for queue in waiting}
         sizes = self._observer.estimate_message_bytes(begins)
         return BatchLimits(reading.most_messages, reading.most_bytes, sizes)
+
+    def _find_last(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
+        """Find where a query stops that reads what is there."""
+        return {queue: ends.max for queue, ends in seen.queues.items()}
 
     def _find_begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Find where a query without a checkpoint begins."""
@@ -268,15 +270,6 @@ def require_masters(seen: SeenOffsets) -> SeenOffsets:
             f"{topic}@{broker}: its master is down, and only a master knows where a query begins"
         )
     return seen
-
-
-def _require_read(
-    last: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int], seen: SeenOffsets
-) -> None:
-    """Raise the error of a broker that does not answer, if its queues are not read to the end."""
-    for queue, stop in sorted(last.items()):
-        if queue.broker in seen.silent and end.get(queue, 0) < stop:
-            raise seen.silent[queue.broker]
 
 
 def _handle_losses(found: list[Loss], *, is_passed: bool) -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutations import around, engine, flow, following, strategies
+from tests.mutations import around, batch, engine, flow, following, strategies
 
 ROOT = Path(__file__).parents[2]
 COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox",
@@ -24,7 +24,7 @@ PATIENCE = 4
 """Tests count as endless if they take this many times as long as with the unbroken code."""
 ROOMS = {
     "strategies": strategies, "engine": engine, "around": around, "following": following,
-    "flow": flow,
+    "flow": flow, "batch": batch,
 }  # fmt: skip
 
 

@@ -184,7 +184,7 @@ MUTATIONS = [
     (
         SERVING,
         "                self._state, epoch=",
-        "                JobState('q', '', 0, 0, {}), epoch=",
+        "                CheckpointState('q', '', 0, 0, {}), epoch=",
     ),
     (
         BEGINNING,
@@ -192,7 +192,7 @@ MUTATIONS = [
         "",
     ),
     (BEGINNING, "each.delete(batch)", "each.delete(batch - 1)"),
-    (BEGINNING, "batch = state.planned.number", "pass"),
+    (BEGINNING, "batch = planned.number", "pass"),
     (BEGINNING, "            seen = require_masters(require_all(seen))\n", "            pass\n"),
     (BEGINNING, "if self.reading.reads(queue.topic)}", "}"),
     (BEGINNING, "skip=self.skip if is_request else state.skip", "skip=state.skip"),
@@ -202,7 +202,7 @@ MUTATIONS = [
     (TAKEOVER, '        journal.move(name, f"{ASIDE}/{journal.number}")\n', "        pass\n"),
     (TAKEOVER, "skip=position.skip, ", ""),
     (TAKEOVER, "if number + 1 not in planned:", "if True:"),
-    (TAKEOVER, "batch=number, planned=batch", "planned=batch"),
+    (TAKEOVER, "batch=number + 1)", "batch=number)"),
     (SERVING, "if self._state.pending and not self._unsettled:", "if self._state.pending:"),
     (LOCAL, "            if error.errno != errno.ENOTEMPTY:\n", "            if True:\n"),
     (

@@ -24,6 +24,7 @@ class BatchPlanner:
         self._reading = reading
         self._skip = skip
         self._followed = followed
+        self._is_scheduled = is_scheduled
         if is_scheduled:
             begins.prepareForTriggerAvailableNow()
 
@@ -35,4 +36,7 @@ class BatchPlanner:
         start = plans.read_end(state, self._reading.wanted)
         end = self._begins.find_end(start, is_skipping=is_skipping, needs_all=is_request)
         epoch = max(self._followed.newest.epoch, state.epoch)
-        return plans.plan(state, end, epoch, skip)
+        planned = plans.plan(state, end, epoch, skip)
+        if self._is_scheduled and planned == state:
+            self._begins.require_read(end.offsets)
+        return planned

@@ -4,9 +4,10 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mq_client.errors import NoBrokerError
 from mq_client.values import MessageQueue
 from spark_jobs.planning import SeenOffsets
-from spark_jobs.source import StreamReader
+from spark_jobs.source import StreamReader, require_all
 
 log = logging.getLogger("evenkeel.job")
 
@@ -29,6 +30,18 @@ class QueueBegins(StreamReader):
     def find_others(self, known: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Find where queues begin that are not among the known ones."""
         return self._find_new(known, self._observer.observe(is_new=False), is_begun=True)
+
+    def require_read(self, at: Mapping[MessageQueue, int]) -> None:
+        """Refuse to end a scheduled run while a broker with unread messages does not answer."""
+        for queue, stop in sorted((self._last or {}).items()):
+            if queue.broker in self._observer.silent and at.get(queue, 0) < stop:
+                raise NoBrokerError(
+                    f"{queue} is not read up to offset {stop} yet, and its broker does not answer"
+                )
+
+    def _find_last(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
+        """Find where a scheduled run stops. All brokers must answer."""
+        return super()._find_last(require_all(seen))
 
     def _find_begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Begin at the group's committed offsets, or at the start in the options if it has none."""
