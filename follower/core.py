@@ -49,7 +49,8 @@ class CommitPace:
     """
     How often the offset of a queue is committed while the member keeps the queue.
 
-    If the member is killed, messages that it handled after the last commit are delivered again.
+    If the member is killed or cut off, messages that it handled after the last commit are delivered
+    again.
     """
 
     seconds: float = 0.2
@@ -59,6 +60,13 @@ class CommitPace:
 
     So with more than 20 queues, more time passes between the commits of a queue. None: all queues
     are committed together, so the number of queues does not matter.
+    """
+    calls_during_commit: bool = False
+    """
+    Whether the handler of a queue is called while a commit of the queue is in progress.
+
+    If not, a member that cannot commit repeats at most what it handled in `seconds`, and one call.
+    A flow does: its commits write rows, which takes long, and what it repeats is not written twice.
     """
 
     def find_seconds(self, queues: int) -> float:
@@ -272,7 +280,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def _take(self, queue: QueueT) -> Action[QueueT, SpanT]:
         """Begin to hold a queue."""
         self._lives += 1
-        self._readings[queue] = QueueReading(queue, self._lives)
+        self._readings[queue] = QueueReading(queue, self._lives, self._pace.calls_during_commit)
         return Locate(queue, self._lives)
 
     def _release_if_clear(

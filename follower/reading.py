@@ -28,12 +28,17 @@ class QueueReading(Generic[QueueT, SpanT]):
     What is in progress for one queue.
 
     At most one pull, one call of the handler and one commit are in progress at a time, so the order
-    within the queue is kept. Each time the member begins to hold the queue, the core makes a new
-    object with a new number, the `life`. So the core can recognise and ignore earlier results.
+    within the queue is kept. If a commit gets no answer, the handler is not called again until one
+    arrives. So a member that is cut off repeats little, although many messages may wait.
+
+    Each time the member begins to hold the queue, the core makes a new object with a new number,
+    the `life`. So the core can recognise and ignore earlier results.
     """
 
     queue: QueueT
     life: int
+    calls_during_commit: bool = False
+    """Whether the handler may be called while a commit is in progress; see `CommitPace`."""
     leave_by: float | None = None
     """When the queue must be released at the latest; None while it is granted."""
     pulled_to: int | None = None
@@ -119,7 +124,8 @@ class QueueReading(Generic[QueueT, SpanT]):
         if self.is_halted:
             return []
         found: list[Action[QueueT, SpanT]] = []
-        if self.waiting and not self.is_handling:
+        may_call = self.calls_during_commit or not self.is_committing
+        if self.waiting and may_call and not self.is_handling:
             self.is_handling = True
             found.append(Handle(self.queue, self.life, self.waiting.popleft()))
         if not self.is_pulling and len(self.waiting) < MOST_WAITING and self.pulled_to is not None:

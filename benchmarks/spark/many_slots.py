@@ -92,7 +92,7 @@ async def _run_task(place: DriverPlace, slot: str) -> None:
     handling = Handling(rows, FollowerOptions(), metrics, tell_halt=link.report)
     running = Running(
         link, lambda source: MadeUpBrokers(rows), handling, metrics,
-        CommitPace(COMMIT_SECONDS, most=None),
+        CommitPace(COMMIT_SECONDS, most=None, calls_during_commit=True),
     )  # fmt: skip
     talk = asyncio.create_task(link.run())
     try:

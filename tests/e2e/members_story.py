@@ -2,8 +2,8 @@
 The life of a group whose members are followers in pods, as in `examples/members/`.
 
 After each step, every queue is read by its owner, and every number has been handled. In planned
-steps, no number is handled twice. When a member ends unexpectedly, some numbers may be handled
-twice: those that were in its calls, and those that it had handled since its last commit.
+steps, no number is handled twice. When a member ends unexpectedly, or is cut off, some numbers may
+be handled twice: those that were in its calls, and those that it had handled since its last commit.
 """
 
 import time

@@ -15,13 +15,18 @@ from pathlib import Path
 import pytest
 
 from follower.core import EACH_QUEUE
+from follower.options import FollowerOptions
 from mq_client import errors
 from mq_client.blocking import Client
+from mq_client.commands.offsets import CommitOffset
+from mq_client.frames import Frame
 from mq_client.messages import Message, StoredMessage
 from mq_client.operations.sending import To
 from mq_client.pulling import Position
+from mq_client.values import MessageQueue
 from sandbox import rocketmq
 from sandbox.waiting import wait_for
+from tests.answers import Answers, Asked
 from tests.coordinating import Coordinator
 from tests.followers import ROOT, Followers
 from tests.real import member_pages, members
@@ -53,12 +58,18 @@ def handle(messages):
 
 
 @pytest.fixture
+def relay(rocketmq: rocketmq.RocketMq) -> Iterator[Answers]:
+    """A relay between the followers and the real brokers."""
+    with Answers(rocketmq.name_server.address) as opened:
+        yield opened
+
+
+@pytest.fixture
 def scene(
-    rocketmq: rocketmq.RocketMq, client: Client, topic: str, group: str, tmp_path: Path
+    relay: Answers, client: Client, topic: str, group: str, tmp_path: Path
 ) -> Iterator[Scene]:
     """A group without members."""
-    address = rocketmq.name_server.address
-    with Coordinator(address, topic, group, f"{SESSION_SECONDS:g}s") as coordinator:
+    with Coordinator(relay.address, topic, group, f"{SESSION_SECONDS:g}s") as coordinator:
         (tmp_path / "handler_of_test.py").write_text(HANDLER)
         found = Scene(client, Followers(coordinator, tmp_path, "handler_of_test:handle"))
         yield found
@@ -150,6 +161,38 @@ def test_a_follower_that_is_frozen_loses_its_queues_and_changes_nothing_later(
         len(late),
         scene.sent,
     )
+
+
+def test_a_follower_whose_commits_get_no_answer_handles_no_more_of_its_backlog(
+    scene: Scene, relay: Answers
+) -> None:
+    """So a follower that is cut off repeats little, although many messages wait for its handler."""
+    unanswered: dict[MessageQueue, list[int]] = {}
+
+    def withhold(asked: Asked, answer: Frame) -> Frame | None:
+        if asked.frame.code != CommitOffset.code:
+            return answer
+        offset = int(asked.frame.fields["commitOffset"])
+        unanswered.setdefault(asked.queue, []).append(offset)
+        return None
+
+    scene.send(4000)
+    scene.start_all({"a": [*BOTH["a"], *BOTH["b"]]})
+    scene.wait_for(lambda lines: len(members.by_queue(lines)) == len(scene.queues))
+    relay.after = withhold
+
+    def are_tried_again() -> bool:
+        return all(len(unanswered.get(queue, ())) > 1 for queue in scene.queues)
+
+    assert wait_for(are_tried_again, bool)
+    handled = members.by_queue(scene.lines())
+    for queue, (first, *again) in list(unanswered.items()):
+        assert {*again} == {first}
+        after = [line for line in handled[queue.broker, queue.id] if line.offset >= first]
+        assert len(after) <= FollowerOptions().batch, "only the call that was running may end"
+    relay.after = lambda _, answer: answer
+    scene.wait_for_all()
+    assert scene.twice() == []
 
 
 def test_a_commit_that_comes_late_is_put_right(scene: Scene) -> None:

@@ -22,7 +22,7 @@ from tests.simulation import story
 from tests.simulation.story import Story
 from tests.simulation.world import TERMS, BrokenPromiseError, Leader, Process, World
 
-PACE = CommitPace(1.0, most=None)
+PACE = CommitPace(1.0, most=None, calls_during_commit=True)
 AGAIN_SECONDS = 1.0
 END_SECONDS = 3.0
 """Within this time, the tasks of a lost driver end."""

@@ -71,7 +71,7 @@ class FlowTask:
         handling = Handling(rows, options, metrics, tell_halt=link.report)
         running = Running(
             link, lambda source: FlowBrokers(source, options, reading, rows, link), handling,
-            metrics, CommitPace(self.commit_seconds, most=None),
+            metrics, CommitPace(self.commit_seconds, most=None, calls_during_commit=True),
         )  # fmt: skip
         beside = [asyncio.create_task(link.run()), asyncio.create_task(_watch(calls, link))]
         try:

@@ -6,7 +6,13 @@ from typing import Any, NamedTuple
 from contract.following import Asked, Grants, Refusal, Terms
 from contract.kinds.groups import OnOutage
 from follower.actions import Abandon, Action, AskCoordinator, Commit, Handle, Locate, PullQueue
-from follower.core import PAUSE_SECONDS, REPEAT_SECONDS, FollowerCore
+from follower.core import (
+    EACH_QUEUE,
+    PAUSE_SECONDS,
+    REPEAT_SECONDS,
+    CommitPace,
+    FollowerCore,
+)
 
 TERMS = Terms(session=10.0, drain=6.0)
 Actions = list[Action[str, "Span"]]
@@ -19,9 +25,9 @@ class Span(NamedTuple):
 class Member:
     """A follower's core, with its last request."""
 
-    def __init__(self) -> None:
+    def __init__(self, pace: CommitPace = EACH_QUEUE) -> None:
         count = itertools.count(1)
-        self.core: FollowerCore[str, Span] = FollowerCore(lambda: f"s{next(count)}")
+        self.core: FollowerCore[str, Span] = FollowerCore(lambda: f"s{next(count)}", pace)
         self.asked: Asked[str] | None = None
         self.revision = 0
         self.terms = TERMS
@@ -93,6 +99,29 @@ def test_messages_wait_while_the_handler_is_at_work_and_no_more_are_pulled() -> 
     found = member.core.note_handled("x", life, 8, 1.3)
     assert only(found, Handle).batch == Span(9)
     assert only(found, PullQueue).offset == 9
+
+
+def test_the_handler_is_not_called_while_a_commit_is_in_progress() -> None:
+    member = Member()
+    life = member.reading()
+    member.core.note_batch("x", life, Span(8), 1.1)
+    member.core.note_batch("x", life, Span(9), 1.2)
+    member.core.note_handled("x", life, 8, 1.3)
+    member.core.note_batch("x", life, Span(10), 1.4)
+    commit = only(member.core.tick(2.0), Commit)
+    assert kinds(member.core.note_handled("x", life, 9, 2.1)) == []
+    assert only(member.core.note_commit("x", life, commit.offset, 2.2), Handle).batch == Span(10)
+
+
+def test_a_flow_calls_the_handler_while_a_commit_is_in_progress() -> None:
+    member = Member(CommitPace(1.0, most=None, calls_during_commit=True))
+    life = member.reading()
+    member.core.note_batch("x", life, Span(8), 1.1)
+    member.core.note_batch("x", life, Span(9), 1.2)
+    member.core.note_handled("x", life, 8, 1.3)
+    member.core.note_batch("x", life, Span(10), 1.4)
+    only(member.core.tick(2.0), Commit)
+    assert only(member.core.note_handled("x", life, 9, 2.1), Handle).batch == Span(10)
 
 
 def test_an_idle_queue_is_released_once_its_offset_is_committed_again() -> None:
