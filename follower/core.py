@@ -65,8 +65,8 @@ class CommitPace:
     """
     Whether the handler of a queue is called while a commit of the queue is in progress.
 
-    If not, a member that cannot commit repeats at most what it handled in `seconds`, and one call.
-    A flow does: its commits write rows, which takes long, and what it repeats is not written twice.
+    If not, a member that cannot commit repeats, for each queue, at most what it handled between two
+    commits, and one call. A flow sets it, because its commits write rows, which takes long.
     """
 
     def find_seconds(self, queues: int) -> float:

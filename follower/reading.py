@@ -28,8 +28,9 @@ class QueueReading(Generic[QueueT, SpanT]):
     What is in progress for one queue.
 
     At most one pull, one call of the handler and one commit are in progress at a time, so the order
-    within the queue is kept. If a commit gets no answer, the handler is not called again until one
-    arrives. So a member that is cut off repeats little, although many messages may wait.
+    within the queue is kept. Unless `calls_during_commit` is set, the handler is not called while a
+    commit waits for its answer. So a member that is cut off repeats little, although many messages
+    may wait.
 
     Each time the member begins to hold the queue, the core makes a new object with a new number,
     the `life`. So the core can recognise and ignore earlier results.

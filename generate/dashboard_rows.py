@@ -229,7 +229,8 @@ def _job() -> Iterable[Panel]:
     pinned = _aggregate("namespace, name", f"evenkeel_job_pinned{{{ONE}}}")
     yield grafana.graph(
         "Problems",
-        "Batches that failed, and tasks that ran on an executor other than planned. In a flow: "
+        "Failures of batches and of their planning, and tasks that ran on an executor other than "
+        "planned. In a flow: "
         "tasks that were given up, and their refused commits.",
         Query(_job_rate("failures_total"), "failures"),
         Query(_job_rate("given_up_tasks_total"), "given up"),

@@ -100,7 +100,7 @@ def draw_slots() -> str:
 
 
 def batch() -> str:
-    """Draw the steps of a micro-batch, and what happens after a failure."""
+    """Draw the steps of a batch, and what happens after a failure."""
     it = Drawing(860, 215)
     steps = (
         ("1 plan", "ends of all queues", "theirs"),

@@ -14,10 +14,8 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -176,28 +174,8 @@ class RunningJob:
 
     def read_rows(self) -> list[dict[str, Any]]:
         """Read the rows of the sink."""
-        return [row for _, rows in self.read_batches() for row in rows]
-
-    def read_batches(self) -> Iterator[tuple[float, list[dict[str, Any]]]]:
-        """Yield the end time and the rows of each batch in the sink."""
-        yield from map(sinks.read_batch, sinks.list_finished(self.folder / "rows"))
-
-    def measure_standstills(self, marks: list[tuple[str, float]]) -> dict[str, float]:
-        """
-        Measure for each mark the longest gap in the reading of any queue until the next mark.
-
-        The unit is seconds. A gap lasts from the end of a batch with rows of the queue to the end
-        of the next batch with such rows. Messages must arrive in all queues all the time.
-        """
-        times: dict[tuple[str, int], list[float]] = defaultdict(list)
-        for end, rows in sorted(self.read_batches()):
-            for queue in {(row["broker_name"], row["queue_id"]) for row in rows}:
-                times[queue].append(end)
-        gaps = [gap for found in times.values() for gap in pairwise(found)]
-        return {
-            name: max((stop - start for start, stop in gaps if since < stop <= until), default=0.0)
-            for (name, since), (_, until) in pairwise([*marks, ("end", float("inf"))])
-        }
+        batches = map(sinks.read_batch, sinks.list_finished(self.folder / "rows"))
+        return [row for _, rows in batches for row in rows]
 
     def _job(self) -> JobFile:
         job = JobFile(

@@ -1,5 +1,5 @@
 """
-Read and write the entries of Spark's offset log. Entries and options contain offsets as JSON.
+Read and write offsets, ranges and filters as JSON, and the entries of Spark's offset log.
 
 Offsets look like `{"orders": {"broker-a": {"0": 23}}}`. Spark compares log entries as strings, so
 the same offsets must always give the same string: all keys are sorted.
@@ -80,10 +80,10 @@ def read_filter(written: Mapping[str, str]) -> Filter:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of the offset log for the end of a batch."""
+    """Where a batch ends: an entry of Spark's offset log, or taken from a job's journal."""
 
     offsets: Offsets
-    """Where the batch ends in each queue that the query reads."""
+    """Where the batch ends in each queue that is read."""
     wanted: Filter
     """The filter of the batch."""
     aside: Offsets = field(default_factory=dict)

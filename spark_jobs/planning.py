@@ -1,9 +1,9 @@
 """
-Plan which offsets the next micro-batch reads, from what the brokers report, without I/O.
+Plan which offsets the next batch reads, from what the brokers report, without I/O.
 
-A batch that finds a new queue does not read it. It only writes the offset where the queue begins to
-Spark's offset log. The next batch is the first that reads the queue. So the ranges of a batch
-depend only on two entries of that log, and a batch that runs again reads the same ranges.
+A batch that finds a new queue does not read it. It only notes where the queue begins, in Spark's
+offset log or in the job's journal. The next batch is the first that reads the queue. So a batch
+that runs again reads the same ranges.
 """
 
 from collections.abc import Iterable, Mapping

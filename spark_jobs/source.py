@@ -161,9 +161,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, entry: journal.Entry, *, is_skipping: bool, needs_all: bool = False
     ) -> journal.Entry:
         """
-        Find where the batch after this entry ends; if it is skipping, losses are no error.
+        Find where the batch after this entry ends.
 
-        With `needs_all`, the masters of all queues must answer.
+        With `is_skipping`, losses are no error. With `needs_all`, the masters of all queues must
+        answer.
         """
         at, back, aside = entry.divide(self._reading.reads)
         seen = whole = self._observer.observe(at | back, is_new=not entry.is_begun)
@@ -218,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return BatchLimits(reading.most_messages, reading.most_bytes, sizes)
 
     def _find_last(self, seen: SeenOffsets) -> dict[MessageQueue, int]:
-        """Find where a query stops that reads what is there."""
+        """Find where a bounded query ends: at the current ends of the queues."""
         return {queue: ends.max for queue, ends in seen.queues.items()}
 
     def _find_begin(self, seen: SeenOffsets) -> dict[MessageQueue, int]:

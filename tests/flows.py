@@ -62,7 +62,7 @@ class FakeJournal:
 
 
 def at(number: int) -> CheckpointState:
-    """Return the state of a flow with one queue, after this many commits of one message each."""
+    """Return the state of a job with one queue, after this many commits of one message each."""
     return CheckpointState("q", "billing", 1, number, {"orders": {"broker-a": {"0": number}}})
 
 
@@ -70,7 +70,11 @@ def write_sparks_logs(
     group: str, committed: Mapping[MessageQueue, int],
     planned: Mapping[MessageQueue, int] | None = None, **changed: Any,
 ) -> dict[str, str]:  # fmt: skip
-    """Make the files of a streaming query of a job: batch 4 is committed, with epoch 4."""
+    """
+    Make the files that a job of an earlier version wrote, with a committed batch 4.
+
+    Batch 5 is planned if `planned` is given. Each epoch is the number of its batch.
+    """
     files = {"metadata": '{"id":"q"}', "commits/4": "v1\n{}"}
     for number, ends in ((4, committed), (5, planned)):
         if ends is not None:

@@ -55,7 +55,7 @@ class JobMetrics:
             "handover", "From receiving an assignment until a batch that follows it is committed"
         )
         self.failures = Counter(
-            f"{PREFIX}failures", "Batches, or their planning, that failed", registry=self.registry
+            f"{PREFIX}failures", "Failures of batches and of their planning", registry=self.registry
         )
 
     def _add_histogram(self, name: str, text: str) -> Histogram:

@@ -63,7 +63,7 @@ def open_context(job: JobFile, needed: Mapping[str, str]) -> Iterator[SparkConte
 
 
 def activate(spark: SparkSession) -> None:
-    """Let Spark find the session from this thread, as it does from the one that has opened it."""
+    """Make this session the active one of the calling thread, so that Spark finds it there."""
     jvm: Any = spark._jvm
     sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
     sessions.setActiveSession(spark._jsparkSession)

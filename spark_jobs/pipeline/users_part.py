@@ -18,7 +18,7 @@ from spark_jobs.pipeline.batch.files import Files
 from spark_jobs.pipeline.failures import Cure, UsersPartError, judge
 
 Write = Callable[[DataFrame, str, int], None]
-"""Writes a batch; takes its rows, the journal's id (one per checkpoint), and its number."""
+"""Writes a batch. Takes its rows, the journal's id (one per checkpoint), and the batch's number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from tests.e2e.steps import Do, Step, Steps
 
 MEMBERS = 2
 IN_FLIGHT = FollowerOptions().batch * 4
-"""The most messages in the calls of one member, if two members share eight queues."""
+"""How many messages may come twice when a member ends unexpectedly: four full handler calls."""
 SOME = 100
 """After this many numbers, every queue has received some."""
 AWAY_SECONDS = 60.0
@@ -103,7 +103,8 @@ def kill_member(it: CheckedShop) -> None:
 
 @step(
     "A follower is frozen until the other follower has read its queues",
-    "only messages in its running handler calls may be read twice",
+    "only messages in its running handler calls, and those that it handled since its last commit,"
+    " may be read twice",
     most_twice=IN_FLIGHT,
 )
 def freeze_member(it: CheckedShop) -> None:
@@ -112,7 +113,8 @@ def freeze_member(it: CheckedShop) -> None:
 
 @step(
     "A follower is cut off from the network until the other follower has read its queues",
-    "only messages in its running handler calls may be read twice",
+    "only messages in its running handler calls, and those that it handled since its last commit,"
+    " may be read twice",
     most_twice=IN_FLIGHT,
 )
 def cut_member_off(it: CheckedShop) -> None:

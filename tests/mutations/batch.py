@@ -1,4 +1,4 @@
-"""Lists breaks of the rules of batches: what is written down before and after, who runs again."""
+"""Lists breaks of the rules of batches: what the journal has before and after one, what runs again."""
 
 NOTICED_BY = [
     "tests/unit/spark_jobs/pipeline/batch", "tests/unit/spark_jobs/pipeline/checkpoint",

@@ -17,7 +17,7 @@ SEPARATE, CHOOSING = (
     "spark_jobs/pipeline/flow/sinks/choosing.py",
 )
 BEGINNING = "spark_jobs/pipeline/flow/beginning.py"
-OPENING, TAKEOVER = (
+OPENING, SPARKS_LOGS = (
     "spark_jobs/pipeline/checkpoint/opening.py",
     "spark_jobs/pipeline/checkpoint/sparks_logs.py",
 )
@@ -198,11 +198,11 @@ MUTATIONS = [
     (BEGINNING, "skip=self.skip if is_request else state.skip", "skip=state.skip"),
     (BEGINNING, "if not is_request and not skipped.lines:", "if False:"),
     (BEGINNING, "offsets.read_offsets(state.aside) | ", ""),
-    (TAKEOVER, "default=0)", "default=-1)"),
-    (TAKEOVER, '        journal.move(name, f"{ASIDE}/{journal.number}")\n', "        pass\n"),
-    (TAKEOVER, "skip=position.skip, ", ""),
-    (TAKEOVER, "if number + 1 not in planned:", "if True:"),
-    (TAKEOVER, "batch=number + 1)", "batch=number)"),
+    (SPARKS_LOGS, "default=0)", "default=-1)"),
+    (SPARKS_LOGS, '        journal.move(name, f"{ASIDE}/{journal.number}")\n', "        pass\n"),
+    (SPARKS_LOGS, "skip=position.skip, ", ""),
+    (SPARKS_LOGS, "if number + 1 not in planned:", "if True:"),
+    (SPARKS_LOGS, "batch=number + 1)", "batch=number)"),
     (SERVING, "if self._state.pending and not self._unsettled:", "if self._state.pending:"),
     (LOCAL, "            if error.errno != errno.ENOTEMPTY:\n", "            if True:\n"),
     (

@@ -43,10 +43,10 @@ MUTATIONS = [
     (CORE, "reading.leave(now + drain_seconds, self.has_session(now))", "reading.leave(now + drain_seconds, True)"),
     # When the session is over, the member drops all queues.
     (CORE, "if self.may_act(now):\n            return []", "if now >= 0:\n            return []"),
-    # Work in flight is finished and committed before a queue is released.
     # A follower whose commit gets no answer does not call the handler again; a flow does.
     (READING, "self.calls_during_commit or not self.is_committing", "True"),
     (READING, "self.calls_during_commit or not self.is_committing", "not self.is_committing"),
+    # Work in flight is finished and committed before a queue is released.
     (READING, "return not (self.is_handling or self.is_committing or self.is_dirty)", "return True"),
     # A result from an earlier grant of the queue is ignored.
     (CORE, "if reading is not None and reading.life == life:", "if reading is not None:"),

@@ -181,10 +181,10 @@ def test_a_follower_whose_commits_get_no_answer_handles_no_more_of_its_backlog(
     scene.wait_for(lambda lines: len(members.by_queue(lines)) == len(scene.queues))
     relay.after = withhold
 
-    def are_tried_again() -> bool:
+    def has_tried_again() -> bool:
         return all(len(unanswered.get(queue, ())) > 1 for queue in scene.queues)
 
-    assert wait_for(are_tried_again, bool)
+    assert wait_for(has_tried_again, bool)
     handled = members.by_queue(scene.lines())
     for queue, (first, *again) in list(unanswered.items()):
         assert {*again} == {first}

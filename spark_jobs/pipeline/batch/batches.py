@@ -22,7 +22,7 @@ class BatchRunner:
     """
     Runs one batch after another.
 
-    `BatchLoop` calls `run` and the methods `note_`; the engine drains executors between batches.
+    `BatchLoop` calls `run`, `note_commit` and `note_failure`. The engine drains executors.
     """
 
     def __init__(

@@ -14,9 +14,9 @@ log = logging.getLogger("evenkeel.job")
 
 class QueueBegins(StreamReader):
     """
-    Begins queues at the group's committed offsets.
+    Finds where queues begin, and where a batch ends.
 
-    It reads as the source of a stream does, except that it never runs inside of a stream.
+    It asks the brokers as the source of a stream does, but it is never part of a stream.
     """
 
     def find_all(self) -> dict[MessageQueue, int]:

@@ -28,7 +28,7 @@ from spark_jobs.pipeline.checkpoint.stores import CheckpointStore
 
 log = logging.getLogger("evenkeel.job")
 VERSION = 2
-"""The newest version of an entry. An entry with an older one lacks the newer fields."""
+"""The newest version of an entry. One of version 1 has no inactive topics and no planned batch."""
 FOLDER = "flow"
 """The journal's folder. Flows had a journal first, so images of that time look for this name."""
 KEPT = 10

@@ -34,7 +34,7 @@ class CheckpointOpener:
     begins: QueueBegins
     group: str
     settle: Callable[[CheckpointState], CheckpointState]
-    """Brings the files of sinks in order with a state; returns the state with which to begin."""
+    """Makes the sinks' files agree with a state; returns the state to begin with."""
 
     def open(self) -> CheckpointState:
         """

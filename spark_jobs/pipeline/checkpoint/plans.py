@@ -17,8 +17,8 @@ driver does:
 
 A batch that runs again replaces its folder. A sink of the user's own gets the same number again.
 
-Which queues the job reads, and where new ones begin, is already in the entry of a plan. How far a
-batch has read is in the entry of its commit.
+The entry of a plan already says which queues the job reads, and where new ones begin. The entry of
+the commit says how far the batch has read.
 """
 
 from dataclasses import dataclass

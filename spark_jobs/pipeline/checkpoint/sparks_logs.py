@@ -52,13 +52,12 @@ def read(journal: JobJournal) -> CheckpointState | None:
         return None
     # The first batch only notes where queues begin: it has no rows, committed or not.
     number = max(journal.list_numbers(COMMITTED), default=0)
-    end, position = _read_entry(journal, number)
+    entry, position = _read_entry(journal, number)
     try:
         query = msgspec.json.decode(journal.read(METADATA), type=dict[str, str])["id"]
     except (KeyError, FileNotFoundError, *UNREADABLE) as error:
         raise _refuse(METADATA, error) from error
     log.info("the job takes over Spark's checkpoint, after batch %d", number)
-    entry = offsets.read(end)
     state = CheckpointState(
         query, position.group, position.epoch, number, offsets.write_offsets(entry.offsets),
         skip=position.skip, aside=offsets.write_offsets(entry.aside),
@@ -66,18 +65,18 @@ def read(journal: JobJournal) -> CheckpointState | None:
     if number + 1 not in planned:
         return msgspec.structs.replace(state, batch=number + 1)
     end, position = _read_entry(journal, number + 1)
-    return plans.plan(state, offsets.read(end), position.epoch, position.skip)
+    return plans.plan(state, end, position.epoch, position.skip)
 
 
-def _read_entry(journal: JobJournal, number: int) -> tuple[dict[str, Any], _Position]:
+def _read_entry(journal: JobJournal, number: int) -> tuple[offsets.Entry, _Position]:
     name = f"{PLANNED}/{number}"
     try:
         lines = journal.read(name).decode().splitlines()
         if len(lines) != len(_LINES):
             raise ValueError(f"it has {len(lines)} lines instead of {', '.join(_LINES)}")
         written = msgspec.json.decode(lines[-1], type=dict[str, Any])
-        return written, msgspec.convert(written, _Position)
-    except (ValueError, FileNotFoundError, *UNREADABLE) as error:
+        return offsets.read(written), msgspec.convert(written, _Position)
+    except (ValueError, UsageError, FileNotFoundError, *UNREADABLE) as error:
         raise _refuse(name, error) from error
 
 

@@ -104,7 +104,7 @@ class FlowBeginner:
                     f"{queue} was read up to {known[queue]}, but ends at {end}: was the topic "
                     f"created again?{HOW_TO_SKIP}"
                 )
-        begun = msgspec.structs.replace(state, offsets=offsets.write_offsets(known), pending=[])
+        begun = msgspec.structs.replace(state, offsets=offsets.write_offsets(known))
         if begun.offsets != state.offsets:
             self.journal.append(begun)
         return replace(beginning, state=begun, until=until)
@@ -134,7 +134,6 @@ class FlowBeginner:
             offsets=offsets.write_offsets(
                 {queue: at for queue, at in known.items() if queue not in ends} | moved
             ),
-            pending=[],
             skip=self.skip if is_request else state.skip,
         )
         self.journal.append(state)

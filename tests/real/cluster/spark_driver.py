@@ -1,7 +1,7 @@
 """
 Opens the Spark session of a job whose file is given, and closes it at SIGTERM.
 
-For Spark and the API server this is a driver, but there is no RocketMQ, and no query runs.
+For Spark and the API server this is a driver, but there is no RocketMQ, and no batch runs.
 """
 
 import signal

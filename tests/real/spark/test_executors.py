@@ -57,17 +57,17 @@ class Watched:
     def report(self) -> dict[str, Any]:
         return self.job.report
 
-    def executor_of(self, slot: str) -> str:
+    def find_executor(self, slot: str) -> str:
         return str(self.report["slots"][slot]["executor"])
 
-    def until_replaced(self, slot: str, before: str) -> str:
+    def wait_until_replaced(self, slot: str, before: str) -> str:
         """Wait until another executor fills the slot; return its id."""
         self.job.wait_until(
             lambda it: it["slots"].get(slot, {"executor": before})["executor"] != before
         )
-        return self.executor_of(slot)
+        return self.find_executor(slot)
 
-    def until_batches_end(self, count: int = 2) -> None:
+    def wait_for_batches(self, count: int = 2) -> None:
         begun = self.report["batch"]
         self.job.wait_until(lambda it: it["batch"] >= begun + count)
 
@@ -98,21 +98,21 @@ def test_executors_and_queues_come_and_go_and_each_message_is_read_once(
             epoch = job.epoch
             freeze(it)
             assert job.epoch == epoch, "a replaced executor moves nothing"
-            it.until_batches_end()
+            it.wait_for_batches()
             astray = it.report["misplacedTasks"]  # tasks of the executors that were lost
 
             want_more_than_there_are(it)
             refuse_an_older_assignment(it)
             job.wanted = 2
             job.wait_until_adopted(slots=2)
-            it.until_batches_end()
+            it.wait_for_batches()
 
             epoch = job.epoch
             drain_while_batches_run(it)
             assert job.epoch == epoch == it.report["adoptedEpoch"], "no queue has moved"
             client.put_topics([TopicConfig(topic, 6, 6)])
             job.wait_until(lambda it: it["adoptedEpoch"] > epoch)
-            it.until_batches_end()
+            it.wait_for_batches()
 
         ends = numbers.find_ends(client)
         job.wait_until(
@@ -134,17 +134,17 @@ def test_executors_and_queues_come_and_go_and_each_message_is_read_once(
 def kill_in_a_batch(it: Watched, mark: Path) -> None:
     it.job.wait_until(lambda _: mark.exists() and mark.read_text() != "")
     executors = {it.job.find_executor(slot)[1]: slot for slot in ("billing-0", "billing-1")}
-    victim = next(pid for pid in ancestors(int(mark.read_text())) if pid in executors)
-    killed = it.executor_of(executors[victim])
+    victim = next(pid for pid in list_ancestors(int(mark.read_text())) if pid in executors)
+    killed = it.find_executor(executors[victim])
     os.kill(victim, signal.SIGKILL)
-    it.until_replaced(executors[victim], killed)
-    it.until_batches_end()
+    it.wait_until_replaced(executors[victim], killed)
+    it.wait_for_batches()
 
 
 def freeze(it: Watched) -> None:
     frozen, pid = it.job.find_executor("billing-1")
     os.kill(pid, signal.SIGSTOP)
-    it.until_replaced("billing-1", frozen)
+    it.wait_until_replaced("billing-1", frozen)
 
 
 def want_more_than_there_are(it: Watched) -> None:
@@ -154,31 +154,31 @@ def want_more_than_there_are(it: Watched) -> None:
     it.job.wait_until(
         lambda seen: seen["adoptedEpoch"] == it.job.epoch > before and len(seen["slots"]) == 3
     )
-    it.until_batches_end()
+    it.wait_for_batches()
 
 
 def refuse_an_older_assignment(it: Watched) -> None:
     it.change_assignment(epoch=0)
     it.job.wait_until(lambda seen: "epoch 0 is older than" in (seen["error"] or ""))
-    it.until_batches_end()
+    it.wait_for_batches()
     it.job.wanted = 3
     it.job.wait_until_adopted(slots=3)
     assert wait_for(lambda: it.report["error"], lambda error: error is None) is None
 
 
 def drain_while_batches_run(it: Watched) -> None:
-    others, drained = it.executor_of("billing-1"), it.executor_of("billing-0")
+    others, drained = it.find_executor("billing-1"), it.find_executor("billing-0")
     it.drain("nobody", drained)
-    new = it.until_replaced("billing-0", drained)
-    it.until_batches_end(3)
-    assert it.executor_of("billing-0") == new, "the executor is replaced once"
-    assert it.executor_of("billing-1") == others
+    new = it.wait_until_replaced("billing-0", drained)
+    it.wait_for_batches(3)
+    assert it.find_executor("billing-0") == new, "the executor is replaced once"
+    assert it.find_executor("billing-1") == others
 
 
 def drain_between_batches(it: Watched) -> None:
-    idle, drained = it.report["batch"], it.executor_of("billing-1")
+    idle, drained = it.report["batch"], it.find_executor("billing-1")
     it.drain(drained)
-    it.until_replaced("billing-1", drained)
+    it.wait_until_replaced("billing-1", drained)
     assert it.report["batch"] == idle
 
 
@@ -195,7 +195,7 @@ def check_metrics(it: Watched, client: blocking.Client) -> None:
     assert lags == [0] * len(client.find_route(job.topic).readable)
 
 
-def ancestors(pid: int) -> Iterator[int]:
+def list_ancestors(pid: int) -> Iterator[int]:
     while pid > 1:
         yield pid
         pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -1,4 +1,4 @@
-"""The journal of a flow, written by Spark's own file systems and by Python."""
+"""The journal of a job, written by Spark's own file systems and by Python."""
 
 from pathlib import Path
 

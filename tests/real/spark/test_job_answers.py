@@ -1,8 +1,8 @@
 """
 A whole pinned job gets the answers of `matrix`, one after another, with one checkpoint.
 
-`test_answers` tests tasks of such jobs with every answer. Here, a driver plans, fails, restarts its
-query, ends and starts again.
+`test_answers` tests tasks of such jobs with every answer. Here, a driver plans, fails, runs
+a batch again, ends and starts again.
 """
 
 import json

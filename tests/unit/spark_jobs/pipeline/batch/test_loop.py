@@ -84,10 +84,9 @@ class Hurried(threading.Event):
 def make_loop(
     entries: Any, planner: FakePlanner, sink: FakeSink, state: CheckpointState | None = None
 ) -> BatchLoop:
-    begun, fake_planner, fake_sink = state or make_state({A: 0}, batch=-1), planner, sink
-    planned: Any = fake_planner
-    batches: Any = fake_sink
-    return BatchLoop(begun, entries, planned, batches, BatchRetries(), 0.0, is_scheduled=True)
+    begun = state or make_state({A: 0}, batch=-1)
+    fakes: Any = (planner, sink)
+    return BatchLoop(begun, entries, *fakes, BatchRetries(), 0.0, is_scheduled=True)
 
 
 def test_a_batch_is_in_the_journal_before_it_runs_and_after() -> None:

@@ -1,4 +1,4 @@
-"""Two drivers at one journal. tests/real/spark/test_flow_journal.py has more, with Spark."""
+"""Two drivers at one journal, and older and newer entries; more in tests/real/spark."""
 
 import json
 from pathlib import Path

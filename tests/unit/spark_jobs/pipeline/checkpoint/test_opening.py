@@ -92,6 +92,13 @@ def test_files_that_a_flow_has_left_are_moved_first(tmp_path: Path) -> None:
             "offsets/5 was not written",
         ),
         ({**write_sparks_logs("g", {A: 1}), "metadata": ""}, "metadata was not written by a job"),
+        (
+            {
+                **write_sparks_logs("g", {A: 1}),
+                "offsets/4": 'v1\n{}\n{"group": "g", "epoch": 1, "offsets": 5}',
+            },
+            "offsets/4 was not written by a job",
+        ),
         ({"offsets/0": 'v1\n{}\n{"offsets": {}}'}, "offsets/0 was not written by a job"),
         (
             {"commits/4": "v1\n{}", "offsets/3": "", "metadata": '{"id":"q"}'},
