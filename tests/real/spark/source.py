@@ -24,6 +24,10 @@ from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
 
 WAIT_SECONDS = 120
+SLOW = "Python worker failed to connect back."
+"""Spark gives a new Python process 10 s, which a busy machine may exceed."""
+MOST_STARTS = 20
+"""How often a query is started for which Spark could not start Python in time."""
 
 
 def send(
@@ -136,14 +140,13 @@ class Source:
     def finish(self, writer: DataStreamWriter) -> None:
         """Write all current rows. If Spark could not start a query in time, start it again."""
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
-        for is_last in (False, False, True):
+        for left in reversed(range(MOST_STARTS)):
             query = writer.trigger(availableNow=True).start()
             try:
                 assert query.awaitTermination(WAIT_SECONDS), "the query does not end"
                 return
             except StreamingQueryException as error:
-                # Spark gives a new Python process 10 s, which a busy machine may exceed.
-                if is_last or "Python worker failed to connect back" not in str(error):
+                if not left or SLOW not in str(error):
                     raise
             finally:
                 query.stop()

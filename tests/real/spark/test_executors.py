@@ -24,6 +24,7 @@ from sandbox.jobs import RunningJob
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
 from tests.real.numbers import Numbers
+from tests.real.spark.source import SLOW
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -43,8 +44,6 @@ def transform(df):
     return rows.mapInArrow(hold, rows.schema)
 """
 """A transform whose first task that has rows blocks its batch, until its executor is killed."""
-SLOW = "Python worker failed to connect back."
-"""Spark gives a new Python process 10 s, which a busy machine may exceed."""
 
 
 class Watched:
