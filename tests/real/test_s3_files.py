@@ -140,7 +140,7 @@ def test_a_sink_that_was_changed_after_a_crash_must_come_back_once(
     pending = make(1).plan_move(write(make(1), 1), 7)
     others = [SinkFolders("s3://others/rows", "q", 2, s3_server.options)]
     for known in ([], others):
-        with pytest.raises(UsageError, match="Start the job once more with the sink that it had"):
+        with pytest.raises(UsageError, match="with the sink and the engine that it had"):
             finish_moves([pending], known)
     same = SinkFolders(f"s3a://{path}/", "q", 2, s3_server.options)
     finish_moves([pending], [*others, same])

@@ -20,7 +20,7 @@ from tests.real.numbers import Numbers, arrived
 BEFORE = "6eedfe9"
 """The first commit with a chart. As soon as there is a release, use the last release instead."""
 GROUPS = "consumergroups"
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 900.0
 
 
 @pytest.fixture

@@ -28,6 +28,9 @@ from tests.real.spark.source import Source, ends_at, send
 
 AT_ONCE = 8
 BROKER = "broker-b"
+OUT_OF_TIME = "all retries failed"
+MOST_READS = 10
+"""A slow machine may not receive all changed answers of a row within `fetchDeadline`."""
 GIVEN = {"startFrom": "earliest", "fetchDeadline": "2s"}
 
 
@@ -67,18 +70,22 @@ def check(
     """Read each row's topic with this reader; fail with a list of everything that went wrong."""
     Rules(answers, [(queue.topic, row) for queue, row in zip(queues, rows, strict=True)])
 
-    def outcome(queue: MessageQueue) -> Read:
-        began, numbers, error = time.monotonic(), [], None
-        try:
-            numbers = read(queue.topic)
-        except Exception as caught:  # noqa: BLE001  # every error is checked
-            error = str(caught)
+    def outcome(queue: MessageQueue, row: Row) -> Read:
+        began, numbers = time.monotonic(), []
+        for left in reversed(range(MOST_READS)):
+            error = None
+            try:
+                numbers = read(queue.topic)
+            except Exception as caught:  # noqa: BLE001  # every error is checked
+                error = str(caught)
+            if not (left and error and row.times is not None and OUT_OF_TIME in error):
+                break
         seconds = time.monotonic() - began
         pulls = sum(pulled == queue for pulled, _ in list(answers.pulls))
         return Read(numbers, error, pulls, seconds)
 
     with ThreadPoolExecutor(at_once) as pool:
-        reads = list(pool.map(outcome, queues))
+        reads = list(pool.map(outcome, queues, rows))
     found = [
         matrix.complaint(row, queue, each, may_lose=may_lose)
         for row, queue, each in zip(rows, queues, reads, strict=True)
