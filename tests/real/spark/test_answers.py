@@ -71,7 +71,7 @@ def check(
     Rules(answers, [(queue.topic, row) for queue, row in zip(queues, rows, strict=True)])
 
     def outcome(queue: MessageQueue, row: Row) -> Read:
-        began, numbers = time.monotonic(), []
+        began, numbers, error = time.monotonic(), [], None
         for left in reversed(range(MOST_READS)):
             error = None
             try:

@@ -85,8 +85,9 @@ def make_loop(
     entries: Any, planner: FakePlanner, sink: FakeSink, state: CheckpointState | None = None
 ) -> BatchLoop:
     begun = state or make_state({A: 0}, batch=-1)
-    fakes: Any = (planner, sink)
-    return BatchLoop(begun, entries, *fakes, BatchRetries(), 0.0, is_scheduled=True)
+    planned: Any = planner
+    batches: Any = sink
+    return BatchLoop(begun, entries, planned, batches, BatchRetries(), 0.0, is_scheduled=True)
 
 
 def test_a_batch_is_in_the_journal_before_it_runs_and_after() -> None:
