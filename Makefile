@@ -1,7 +1,7 @@
 # Everything runs in environments inside the checkout, made from the locks in requirements/.
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test e2e chaos histories kills exactly-once outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
+.PHONY: help setup demo test e2e before-release chaos histories kills exactly-once outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
 	bench-handover bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 # Tests start hundreds of Python processes. Without bytecode files, each would compile the code again.
@@ -22,6 +22,9 @@ test: setup ## Run all tests, in two processes; ARGS="-k sticky --seed 7 -n 0" g
 e2e: setup ## Test everything on its own node; needs root, takes minutes. ARGS goes to pytest
 	@$(IN_DEV) sandbox node build
 	@$(IN_DEV) pytest -x tests/e2e/test_story.py tests/e2e/test_leaving.py $(ARGS)
+
+before-release: setup ## Test an upgrade of the chart and back under a job, and the examples; takes minutes. ARGS goes to pytest
+	@$(IN_DEV) pytest tests/real/before_release $(ARGS)
 
 chaos: setup ## Play random events with a group on its own node; needs root. ARGS="--seed 7" repeats them
 	@$(IN_DEV) sandbox node build
