@@ -38,7 +38,7 @@ class QueueReading(Generic[QueueT, SpanT]):
 
     queue: QueueT
     life: int
-    calls_during_commit: bool = False
+    calls_during_commit: bool
     """Whether the handler may be called while a commit is in progress; see `CommitPace`."""
     leave_by: float | None = None
     """When the queue must be released at the latest; None while it is granted."""

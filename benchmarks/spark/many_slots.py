@@ -21,7 +21,6 @@ from benchmarks import peers
 from benchmarks.spark import processes
 from contract.following import GroupSource
 from follower import pieces
-from follower.core import CommitPace
 from follower.handling import Handling
 from follower.metrics import Metrics
 from follower.options import FollowerOptions
@@ -37,6 +36,7 @@ from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JobJournal
 from spark_jobs.pipeline.checkpoint.stores import open_store
 from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.calls import UsersCalls
+from spark_jobs.pipeline.flow.commits import make_pace
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
 from spark_jobs.pipeline.flow.serving import FlowServer
 from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
@@ -92,7 +92,7 @@ async def _run_task(place: DriverPlace, slot: str) -> None:
     handling = Handling(rows, FollowerOptions(), metrics, tell_halt=link.report)
     running = Running(
         link, lambda source: MadeUpBrokers(rows), handling, metrics,
-        CommitPace(COMMIT_SECONDS, most=None, calls_during_commit=True),
+        make_pace(COMMIT_SECONDS),
     )  # fmt: skip
     talk = asyncio.create_task(link.run())
     try:

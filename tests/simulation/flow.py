@@ -14,15 +14,15 @@ from typing import Any
 from contract.kinds.groups import OnOutage
 from coordinator.group import GroupCoordinator
 from follower import actions
-from follower.core import CommitPace, FollowerCore
-from spark_jobs.pipeline.flow.commits import Commits
+from follower.core import FollowerCore
+from spark_jobs.pipeline.flow.commits import Commits, make_pace
 from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
 from spark_jobs.planning import Range
 from tests.simulation import story
 from tests.simulation.story import Story
 from tests.simulation.world import TERMS, BrokenPromiseError, Leader, Process, World
 
-PACE = CommitPace(1.0, most=None, calls_during_commit=True)
+PACE = make_pace(1.0)
 AGAIN_SECONDS = 1.0
 END_SECONDS = 3.0
 """Within this time, the tasks of a lost driver end."""

@@ -16,8 +16,14 @@ other sinks.
 from collections.abc import Collection, Mapping
 
 from coordinator.sessions import Session
+from follower.core import CommitPace
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow.wire import TaskCommit
+
+
+def make_pace(seconds: float) -> CommitPace:
+    """Make the pace of a task: it commits all queues together, and its function works meanwhile."""
+    return CommitPace(seconds, most=None, calls_during_commit=True)
 
 
 class Commits:

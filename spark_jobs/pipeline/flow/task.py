@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from contract.following import GroupSource
 from follower.brokers import GroupBrokers
-from follower.core import CommitPace
 from follower.handling import Handling
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
@@ -24,6 +23,7 @@ from mq_client.pulling import Batch, BeyondEndError, OffsetGoneError, Position
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.fetching import find_own_executor
 from spark_jobs.pipeline.flow.calls import ENDLESS_SECONDS, LONG_SECONDS, Function, UsersCalls
+from spark_jobs.pipeline.flow.commits import make_pace
 from spark_jobs.pipeline.flow.link import DriverLink, DriverPlace
 from spark_jobs.pipeline.flow.sinks.kinds import FlowSinks
 from spark_jobs.pipeline.flow.task_rows import TaskRows
@@ -71,7 +71,7 @@ class FlowTask:
         handling = Handling(rows, options, metrics, tell_halt=link.report)
         running = Running(
             link, lambda source: FlowBrokers(source, options, reading, rows, link), handling,
-            metrics, CommitPace(self.commit_seconds, most=None, calls_during_commit=True),
+            metrics, make_pace(self.commit_seconds),
         )  # fmt: skip
         beside = [asyncio.create_task(link.run()), asyncio.create_task(_watch(calls, link))]
         try:
