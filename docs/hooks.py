@@ -18,7 +18,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 _LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
-"""Matches the target of a link to a file, without the anchor."""
+"""Matches the target of a link that leads to a file. The anchor is not part of the match."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

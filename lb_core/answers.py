@@ -2,7 +2,7 @@
 Answer the requests of `python -m lb_core`.
 
 `plan` answers requests for STICKY. RocketMQ's strategies get the lists of a request in the given
-order. The share rule in `pop` answers requests for message-granular mode.
+order. Requests for message-granular mode are answered by the share rule in `pop`.
 """
 
 import json

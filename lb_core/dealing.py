@@ -161,7 +161,7 @@ def _lay_lines(pool: Runs, receivers: int, topics: Topics) -> tuple[list[list[ra
 
 
 def _is_level(needs: Sequence[int]) -> bool:
-    """Whether needs differ by at most one, with the larger ones first."""
+    """Whether the consumers' needs differ by at most one, with the larger ones first."""
     first, last = needs[0], needs[-1]
     return 0 <= first - last <= 1 and needs == [first] * (extra := needs.count(first)) + [last] * (
         len(needs) - extra

@@ -20,7 +20,7 @@ The module follows these rules of RocketMQ 5.4.0 (see its classes `MQFaultStrate
 - A pause can become longer, but not shorter: a quick send does not end the pause that an earlier
   slow send caused.
 - A broker that answered with an error is unreachable until a send succeeds. A broker that did not
-  answer stays reachable, as in RocketMQ without its background probe.
+  answer still counts as reachable, as in RocketMQ when its background probe is off.
 - The broker that failed last is avoided. Of the other brokers, available ones are preferred, then
   reachable ones. If there are neither, plain round robin takes the next queue.
 

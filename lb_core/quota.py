@@ -53,10 +53,10 @@ def level(capacities: Sequence[float], queues: int) -> Quota:
     if not queues:
         return Quota([0] * len(capacities))
     exact = [Fraction(capacity) for capacity in capacities]
-    # Proof: the k-th queue of a glass has the height k / width. The levels are lowest if the lowest
-    # of all these heights are filled, as many as there are queues. `height` is the highest filled
-    # one: each glass holds its queues below that height, and the queues exactly at that height are
-    # handed out last.
+    # Proof: the k-th queue of a glass has the height k / width. Sort all these heights, and fill
+    # the first N of them, where N is the number of queues: then no level can be lower. `height` is
+    # the highest filled one: each glass holds its queues below that height, and the queues exactly
+    # at that height are handed out last.
     height = _find_height(exact, queues)
     base = [-(-height * width // 1) - 1 for width in exact]
     fitting = [place for place, width in enumerate(exact) if (height * width).denominator == 1]

@@ -168,9 +168,9 @@ def _guess(table: Table, quota: Quota, consumers: Sequence[int], count: int) -> 
     Pick `count` consumers that get one queue more.
 
     First, find the zones that have more queues than the bases of their consumers add up to. In each
-    of them, pick one consumer for each queue above this sum. If queues must stay in their zone, a
-    legal table needs these picks. Then pick the consumers that hold the most queues beyond their
-    base.
+    of them, pick as many consumers as there are queues beyond this sum. If queues must stay in
+    their zone, a legal table needs these picks. Then pick the consumers that hold the most queues
+    beyond their base.
     """
     chosen: list[int] = []
     by_holding = sorted(consumers, key=lambda place: quota.base[place] - sum(table.held[place]))

@@ -21,7 +21,7 @@ from lb_core import errors
 from lb_core.model import LARGEST_AMOUNT, Member, is_amount, order_text, shorten
 
 MOST_SLOTS = 100_000
-"""Far more slots than a job can have. A larger number must be a typing error."""
+"""Far more slots than a job can have. A larger number is surely a typo."""
 NO_ZONES: Mapping[str, str] = {}
 
 

@@ -69,7 +69,7 @@ def make_unreadable_rows(found: Sequence[Unreadable], include_properties: bool) 
 def make_error_rows(
     found: Sequence[tuple[StoredMessage, str]], include_properties: bool
 ) -> pa.RecordBatch:
-    """Make rows of messages with errors. The last column has the error of each message."""
+    """Turn messages that have errors into rows. The last column has the error of each message."""
     rows = [{**_list_fields(message), ERROR_COLUMN: error} for message, error in found]
     kind = _make_arrow_schema(include_properties).append(pa.field(ERROR_COLUMN, pa.string()))
     return pa.RecordBatch.from_pylist(rows, schema=kind)

@@ -23,7 +23,7 @@ GRANTED_MS = 100.0
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Return the smallest value that `percent` percent of all values do not exceed."""
+    """Return the percentile: at least `percent` percent of all values are not larger."""
     return sorted(values)[-(-len(values) * percent // 100) - 1]
 
 

@@ -37,7 +37,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """How soon a new assignment was followed."""
+    """How soon the job acted on a new assignment."""
 
     late_batches: int
     """Batches that began after the assignment was published, but followed the old one."""

@@ -100,7 +100,7 @@ class HandOver:
         """Begin with the epoch that is already adopted."""
         self._adopted = adopted
         self._since: float | None = None
-        """When the assignment that is not adopted yet was first seen."""
+        """When the pending assignment was first seen."""
 
     def look(self, published: int, adopted: int, now: float) -> float | None:
         """Compare the epochs; if a handover has just ended, return how many seconds it took."""

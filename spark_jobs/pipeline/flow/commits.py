@@ -22,7 +22,7 @@ from spark_jobs.pipeline.flow.wire import TaskCommit
 
 
 def make_pace(seconds: float) -> CommitPace:
-    """Make the pace of a task: it commits all queues together, and its function works meanwhile."""
+    """Decide when a task commits: all queues at once, while its function goes on."""
     return CommitPace(seconds, most=None, calls_during_commit=True)
 
 

@@ -39,7 +39,7 @@ def before(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A cluster without our kinds, which the chart installs."""
+    """A cluster that does not have our kinds yet; the chart installs them."""
     try:
         with kubernetes.run() as found:
             yield found

@@ -285,7 +285,7 @@ def test_one_key_always_lands_on_one_queue() -> None:
     [("order-4711", "b3"), ("polygenelubricants", "b0"), ("", "a0"), ("a", "c0")],
 )
 def test_a_key_lands_where_rocketmqs_selector_sends_it(key: str, expected: str) -> None:
-    """The keys' hashes 708276994, -2**31, 0 and 97 modulo 7 queues are 5, -2, 0 and 6."""
+    """The hashes of the keys are 708276994, -2**31, 0 and 97. Modulo 7 they give 5, -2, 0 and 6."""
     queues = (QueueRange("t", "a", 0, 2), QueueRange("t", "b", 0, 4), QueueRange("t", "c", 0, 1))
     assert name(producer.choose_by_key("t", queues, key)) == expected
 

@@ -128,7 +128,7 @@ def _check_positions(sink: FlowSink, dead: FlowSink) -> None:
     Refuse sinks with positions if dead letters could be lost.
 
     After a sink's own transaction has stored the rows, their messages are not read again. So
-    after that transaction, nothing may follow that can fail. But a folder of dead letters becomes
+    no step that can fail may come after that transaction. But a folder of dead letters becomes
     visible only after the driver's commit.
     """
     if dead.has_positions:

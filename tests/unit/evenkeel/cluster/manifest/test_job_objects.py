@@ -1,7 +1,10 @@
 """The Kubernetes objects of a job: their contents, what users may change, and what is refused."""
 
+import json
+
 import pytest
 
+from contract import job_file
 from contract.job_file import JobCluster, JobSink, JobTransform
 from contract.names import FLOW_PORT, RESTART_HASH
 from evenkeel import manifests, quantities
@@ -41,6 +44,14 @@ def test_all_objects_come_in_an_order_in_which_they_can_be_made() -> None:
         ("NetworkPolicy", "billing-driver"),
         ("Pod", "billing-driver"),
     ]
+
+
+def test_the_job_file_has_no_fields_at_their_default() -> None:
+    """If one were added to all job files, all jobs would restart, and older images refuse them."""
+    given = json.loads(job_file.encode(files(a_group())[0]))
+    needed = {"name", "source", "assignments", "report", "checkpoint", "sink"}
+    of_the_cluster = {"executors", "kubernetes", "metricsPort", "origin", "spark"}
+    assert given.keys() - of_the_cluster == needed
 
 
 def reaching(group: ConsumerGroup, port: int, protocol: str = "TCP") -> Document | None:
