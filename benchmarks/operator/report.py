@@ -23,7 +23,7 @@ GRANTED_MS = 100.0
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """Return the percentile: at least `percent` percent of all values are not larger."""
+    """Return the smallest value that at least `percent` percent of all values do not exceed."""
     return sorted(values)[-(-len(values) * percent // 100) - 1]
 
 
