@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from contract.kinds.jobs import JobEngine, Mode
+from contract.kinds.jobs import MOST_EXECUTORS, JobEngine, Mode
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -69,6 +69,8 @@ class JobFile(_Part, frozen=True):
     mode: Mode = Mode.STREAMING
     engine: JobEngine | None = None
     """Default: the driver chooses."""
+    lanes: Annotated[int, Meta(ge=1, le=MOST_EXECUTORS)] = 1
+    """With batches: how many run at the same time, each for a part of the slots."""
     trigger_seconds: Annotated[float, Meta(ge=0)] = 1.0
     skip: str = ""
     """If the value is new to the job, the job skips lost messages once."""

@@ -230,9 +230,10 @@ def _job() -> Iterable[Panel]:
     yield grafana.graph(
         "Problems",
         "Failures of batches and of their planning, and tasks that ran on an executor other than "
-        "planned. In a flow: "
-        "tasks that were given up, and their refused commits.",
+        "planned. Batches that were cancelled because a broker or an executor did not answer. In "
+        "a flow: tasks that were given up, and their refused commits.",
         Query(_job_rate("failures_total"), "failures"),
+        Query(_job_rate("cancelled_batches_total"), "cancelled batches"),
         Query(_job_rate("given_up_tasks_total"), "given up"),
         Query(_job_rate("refused_commits_total"), "refused commits"),
         Query(_job_rate("misplaced_tasks_total"), "misplaced tasks"),

@@ -69,6 +69,8 @@ class Asker:
         self._client = client
         self._probes: dict[str, _Probe] = {}
         """The probes of brokers that do not answer, by address."""
+        self.addresses: dict[str, str] = {}
+        """The last address of each broker."""
 
     def ask(self, topics: Iterable[str]) -> dict[str, list[BrokerReply] | errors.TopicUnknownError]:
         """Collect the replies of each topic's brokers, or the error that the topic is unknown."""
@@ -110,6 +112,7 @@ class Asker:
             for broker in route.brokers
             if (address := broker.find_address()) is not None
         ]
+        self.addresses |= {broker.broker: address for _, broker, address in targets}
         self._check_probes({address for _, _, address in targets})
         silent = {address: probe.error for address, probe in self._probes.items()}
         tasks = [

@@ -138,6 +138,11 @@ class TopicObserver:
             frozenset(view.by_slave),
         )
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The last address of each broker that was asked."""
+        return self._asker.addresses
+
     def find_offsets(self, at: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:
         """Find the offset at which reading starts or ends in each queue."""
         unknown = sorted(at.offsets.keys() - seen.queues.keys())

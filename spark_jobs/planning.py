@@ -6,11 +6,20 @@ offset log or in the job's journal. The next batch is the first that reads the q
 that runs again reads the same ranges.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mq_client.errors import MqError, NoBrokerError, UsageError
 from mq_client.values import MessageQueue, Offsets
+
+Deal = Callable[[MessageQueue], int | None]
+"""Tells which of the batches that are planned together reads a queue. None: none of them."""
+
+
+def deal_to_one(_: MessageQueue) -> int | None:
+    """Deal all queues to one batch."""
+    return 0
 
 
 class DataLossError(MqError):
@@ -210,13 +219,20 @@ def advance(
     seen: SeenOffsets,
     new: Mapping[MessageQueue, int],
     limits: BatchLimits = NO_LIMITS,
+    deal: Deal = deal_to_one,
 ) -> dict[MessageQueue, int]:
     """
-    Find where the next batch ends. Add the `new` queues, with the offsets where they begin.
+    Find where the next batches end. Add the `new` queues, with the offsets where they begin.
 
-    Skip losses. A queue that cannot be read now keeps its offset.
+    Skip losses. A queue that cannot be read now keeps its offset. The limits are for each batch.
     """
-    shares = limits.share_out(count_readable(start, seen))
+    backlogs: dict[int | None, dict[MessageQueue, int]] = defaultdict(dict)
+    for queue, count in count_readable(start, seen).items():
+        backlogs[deal(queue)][queue] = count
+    shares: dict[MessageQueue, int] = {}
+    for batch, backlog in backlogs.items():
+        if batch is not None:
+            shares |= limits.share_out(backlog)
     found = skip_losses(start, seen)
     return {queue: at + shares.get(queue, 0) for queue, at in found.items()} | dict(new)
 

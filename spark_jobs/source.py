@@ -28,7 +28,7 @@ from mq_client.values import MessageQueue
 from spark_jobs import fetch, journal, options, planning, schema, sink
 from spark_jobs.observing import TopicObserver
 from spark_jobs.options import QueueEdge, Reading, StartOrEnd
-from spark_jobs.planning import BatchLimits, Loss, Range, SeenOffsets
+from spark_jobs.planning import BatchLimits, Deal, Loss, Range, SeenOffsets
 
 log = logging.getLogger("evenkeel.source")
 
@@ -158,10 +158,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.find_end(journal.read(start), is_skipping=is_skipping).write()
 
     def find_end(
-        self, entry: journal.Entry, *, is_skipping: bool, needs_all: bool = False
+        self,
+        entry: journal.Entry,
+        deal: Deal = planning.deal_to_one,
+        *,
+        is_skipping: bool,
+        needs_all: bool = False,
     ) -> journal.Entry:
         """
-        Find where the batch after this entry ends.
+        Find where the batches after this entry end.
 
         With `is_skipping`, losses are no error. With `needs_all`, the masters of all queues must
         answer.
@@ -178,7 +183,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             seen = whole.cut_at(self._last, at | back | new)
         _handle_losses(planning.find_losses(at | back, seen), is_passed=is_skipping)
         new |= planning.skip_losses(back, seen)
-        end = planning.advance(at, seen, new, self._make_limits(at, seen))
+        end = planning.advance(at, seen, new, self._make_limits(at, seen), deal)
         return journal.Entry(end, self._reading.wanted, aside)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

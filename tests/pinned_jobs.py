@@ -1,9 +1,10 @@
 """Builds pinned jobs: their files, their states, and what plans their batches."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from mq_client.errors import MqError
 from mq_client.values import MessageQueue, Offsets
 from spark_jobs import journal, options
 from spark_jobs.options import QueueEdge, StartOrEnd
+from spark_jobs.pipeline.batch.lanes import LaneDealer
 from spark_jobs.pipeline.batch.planning import BatchPlanner
 from spark_jobs.pipeline.checkpoint import plans
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
@@ -33,18 +35,23 @@ def make_begins(start: str, stands: dict[MessageQueue, int]) -> QueueBegins:
 
 
 def make_planner(
-    begins: QueueBegins, skip: str = "", epoch: int = 0, *, is_scheduled: bool = False
+    begins: QueueBegins,
+    skip: str = "",
+    epoch: int = 0,
+    owners: Mapping[MessageQueue, str] = MappingProxyType({}),
+    lanes: int = 1,
+    *,
+    is_scheduled: bool = False,
 ) -> BatchPlanner:
-    """Make a planner whose newest assignment has this epoch."""
-    followed: Any = SimpleNamespace(newest=SimpleNamespace(epoch=epoch))
-    return BatchPlanner(begins, begins._reading, skip, followed, is_scheduled=is_scheduled)
+    """Make a planner whose newest assignment has this epoch, and these owners of queues."""
+    followed: Any = SimpleNamespace(newest=SimpleNamespace(epoch=epoch, owners=owners))
+    dealer = LaneDealer(lanes)
+    return BatchPlanner(begins, begins._reading, skip, followed, dealer, is_scheduled=is_scheduled)
 
 
-def plan_batch(
-    state: CheckpointState, begins: QueueBegins, skip: str = "", epoch: int = 0
-) -> CheckpointState:
+def plan_batch(state: CheckpointState, begins: QueueBegins, skip: str = "") -> CheckpointState:
     """Return the state in which the next batch is planned; the same state if nothing is new."""
-    return make_planner(begins, skip, epoch).plan(state)
+    return make_planner(begins, skip).plan(state, {0})[0]
 
 
 def read_plan(state: CheckpointState) -> BatchPlan:

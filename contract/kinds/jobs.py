@@ -142,6 +142,11 @@ class Job(Part, frozen=True):
     batches, for a function on Arrow batches. Default: Flow for a job that it can run, otherwise
     Batch.
     """
+    lanes: Annotated[int, Meta(ge=1, le=MOST_EXECUTORS)] | None = None
+    """
+    With batches: how many batches run at the same time, each for the queues of a part of the slots.
+    So a slow batch does not delay the others. Default: 1.
+    """
     trigger: Duration = "1s"
     """Interval at which batches start, or at which a flow commits rows."""
     start_from: StartFrom = StartFrom.GROUP

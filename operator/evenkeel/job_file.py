@@ -64,6 +64,7 @@ def build(
         executors=executors,
         mode=job.mode,
         engine=job.engine,
+        lanes=job.lanes or 1,
         trigger_seconds=times.parse_duration(job.trigger),
         skip=group.head.annotations.get(SKIP, ""),
         metrics_port=places.metrics_port,

@@ -98,16 +98,20 @@ class ExecutorSlots:
         for event in step.events:
             log.info("%s", event)
 
-    def drain(self, pods: Set[str]) -> None:
-        """Replace the executors in these pods. Call this only while no batch runs."""
+    def drain(self, pods: Set[str], kept: Set[str] = frozenset()) -> None:
+        """Replace the executors in these pods, except the kept ones, which a batch uses."""
         drained = [
             name
             for name in self._warm_ups.find_in_pods(pods)
-            if name in self._registered and not self._requests.is_ending(name)
+            if name in self._registered and not self._requests.is_ending(name) and name not in kept
         ]
         if drained:
             self._requests.replace(drained)
             log.info("drained executors %s: Spark replaces them", ", ".join(drained))
+
+    def find_in_pods(self, pods: Set[str]) -> Sequence[str]:
+        """List the executors that run in these pods, by id."""
+        return self._warm_ups.find_in_pods(pods)
 
     def need_executors(self) -> None:
         """Request executors from now on, because there is something to read."""

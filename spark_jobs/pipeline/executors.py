@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 Found = TypeVar("Found")
 DRIVER = "driver"
 SEPARATOR = "\x1e"
+MOST_TASKS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,61 @@ def run_on(
     placed = _make_placed(context, [ExecutorTask("", executor)]).toJavaRDD()
     read = UTF8Deserializer()  # type: ignore[no-untyped-call]  # PySpark's
     return RDD(placed, context, read).mapPartitions(work).collect()
+
+
+class ExecutorPings:
+    """
+    Asks executors for a sign of life, without waiting for the answer.
+
+    The block manager of an executor answers in a few milliseconds, also while tasks run. That of a
+    frozen one does not, though the connection is still there.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        """Ask nothing yet."""
+        jvm: Any = context._jvm
+        # Py4J can call no method that leads to the block managers: some methods of `SparkEnv` need
+        # classes that PySpark does not have. So the field is read.
+        scheduler = _find_java(context).dagScheduler()
+        field = scheduler.getClass().getDeclaredField("blockManagerMaster")
+        field.setAccessible(True)
+        self._managers = field.get(scheduler)
+        make = getattr(jvm, "org.apache.spark.storage.BlockManagerMessages$GetBlockStatus")
+        self._question = make(jvm.org.apache.spark.storage.BlockId.apply("rdd_0_0"), True)
+        kind = jvm.java.lang.Class.forName("java.lang.Object")
+        self._kind = jvm.scala.reflect.ClassTag.apply(kind)
+
+    def ask(self, executor: str) -> Callable[[], bool] | None:
+        """Ask this executor; return a function that tells whether it has answered."""
+        found = self._managers.getExecutorEndpointRef(executor)
+        if not found.isDefined():
+            return None  # it is not registered any more
+        answer = found.get().ask(self._question, self._kind)
+        return lambda: bool(answer.isCompleted())
+
+
+def find_running(context: SparkContext, group: str) -> set[str]:
+    """Find the executors on which tasks of a job group run."""
+    store = _find_java(context).statusStore()
+    found: set[str] = set()
+    tracker = context.statusTracker()
+    for job in tracker.getJobIdsForGroup(group):
+        facts = tracker.getJobInfo(job)
+        for stage in facts.stageIds if facts else ():
+            seen = tracker.getStageInfo(stage)
+            # While a stage begins, it may have tasks that are not counted yet.
+            if seen is None or not (seen.numActiveTasks or seen.numCompletedTasks < seen.numTasks):
+                continue
+            tasks = store.taskList(stage, seen.currentAttemptId, MOST_TASKS)
+            for task in (tasks.apply(index) for index in range(tasks.length())):
+                if task.status() == "RUNNING":
+                    found.add(task.executorId())
+    return found
+
+
+def cancel(context: SparkContext, group: str) -> None:
+    """Cancel the jobs of a job group, and those that its thread would still start."""
+    _find_java(context).cancelJobGroupAndFutureJobs(group)
 
 
 def request(context: SparkContext, count: int) -> None:

@@ -1,7 +1,7 @@
 """The facts of a job, for its report and its metrics."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from contract.report import DriverReport, Filler
 from spark_jobs.pipeline.executors import Executor
@@ -16,9 +16,9 @@ class JobFacts:
     published_epoch: int
     """The epoch of the newest assignment."""
     adopted_epoch: int
-    """The epoch of the last committed batch."""
+    """The epoch of the newest assignment that all lanes, or all tasks of a flow, follow."""
     batch: int
-    """The last committed batch; -1 before the first."""
+    """The highest number of a committed batch; -1 before the first."""
     slots: Mapping[str, Executor]
     """The filled slots, with their executors."""
     is_pinned: bool
@@ -32,6 +32,10 @@ class JobFacts:
     """How many tasks of a flow the driver has given up."""
     refused: int = 0
     """How many commits of a flow the driver has refused."""
+    cancelled: Mapping[str, int] = field(default_factory=dict)
+    """How often a batch was cancelled because of a silent `broker` or `executor`."""
+    running: Mapping[int, float] = field(default_factory=dict)
+    """For how many seconds the batch of each lane has been running; 0 if none runs."""
     engine: str = ""
     """The engine, and why it was chosen."""
 

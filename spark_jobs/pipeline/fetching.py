@@ -8,7 +8,8 @@ executors that are not warm yet, and the whole batch would wait until they have 
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -47,22 +48,23 @@ class Tally(msgspec.Struct):
     """Offsets that tasks had to read. Each gives a row, unless its message is filtered or lost."""
     gaps: list[Row] = []
     """Offsets of lost messages that batches have skipped on request."""
-    unreadable: list[Row] = []
-    """Offsets of messages that cannot be read. Empty if the job has no dead letters."""
+    unreadable: dict[int, list[Row]] = {}
+    """
+    Offsets of messages that cannot be read, by the attempt of a batch: another attempt may read
+    them from another broker. Empty if the job has no dead letters.
+    """
+
+    ended: dict[int, dict[str, int]] = {}
+    """By the attempt of a batch: how many queues of each broker ended tasks have pulled."""
 
     @property
     def lost(self) -> list[Range]:
         """The lost offsets, each of them once: a task that runs again reports them again."""
         return planning.merge(map(read_range, self.gaps))
 
-    def find_unreadable(self, ranges: Sequence[Range]) -> list[Range]:
-        """Find the offsets in these ranges whose messages cannot be read."""
-        spans = {each.queue: each for each in ranges}
-        return [
-            each
-            for each in planning.merge(map(read_range, self.unreadable))
-            if (span := spans.get(each.queue)) and span.start <= each.start < span.stop
-        ]
+    def find_unreadable(self, attempt: int) -> list[Range]:
+        """Find the offsets whose messages this attempt could not read."""
+        return planning.merge(map(read_range, self.unreadable.get(attempt, ())))
 
 
 class Tallies(AccumulatorParam[Tally]):
@@ -81,7 +83,12 @@ class Tallies(AccumulatorParam[Tally]):
         value1.tasks += value2.tasks
         value1.offsets += value2.offsets
         value1.gaps += value2.gaps
-        value1.unreadable += value2.unreadable
+        for attempt, counts in value2.ended.items():
+            known = value1.ended.setdefault(attempt, {})
+            for broker, count in counts.items():
+                known[broker] = known.get(broker, 0) + count
+        for attempt, found in value2.unreadable.items():
+            value1.unreadable.setdefault(attempt, []).extend(found)
         return value1
 
 
@@ -92,6 +99,7 @@ class Fetcher:
     reading: Reading
     wanted: Filter
     tally: Accumulator[Tally]
+    attempt: int
     is_skipping: bool = False
     """Whether the user asked to skip lost messages."""
     has_dead_letters: bool = False
@@ -122,9 +130,16 @@ class Fetcher:
             yield batch
         is_misplaced = spec.executor is not None and spec.executor != find_own_executor()
         counted = {spec.slot or "": rows}
-        lost, broken = list(map(write_range, gaps)), list(map(_make_unreadable_row, unreadable))
+        lost = list(map(write_range, gaps))
         offsets = sum(map(_count_offsets, map(read_range, spec.ranges)))
-        self.tally.add(Tally(counted, size, int(is_misplaced), 1, offsets, lost, broken))
+        broken = {self.attempt: list(map(_make_unreadable_row, unreadable))} if unreadable else {}
+        self.tally.add(
+            Tally(
+                rows=counted, bytes=size, misplaced=int(is_misplaced), tasks=1,
+                offsets=offsets, gaps=lost, unreadable=broken,
+                ended={self.attempt: dict(Counter(row[1] for row in spec.ranges))},
+            )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -156,16 +171,23 @@ class UnreadablePuller:
 
 
 def plan_tasks(
-    ranges: Sequence[Range], owners: Mapping[MessageQueue, str], filled: Mapping[str, Executor]
+    ranges: Sequence[Range],
+    owners: Mapping[MessageQueue, str],
+    filled: Mapping[str, Executor],
+    helpers: Collection[str] = (),
 ) -> list[ExecutorTask]:
-    """Divide the ranges of a batch among tasks; `filled` has the executor of each filled slot."""
+    """
+    Divide the ranges of a batch among tasks; `filled` has the executor of each filled slot.
+
+    Queues whose slot is empty go to the slots in `helpers`. If there are none, they go to any slot.
+    """
     by_slot: dict[str, list[Range]] = {slot: [] for slot in filled}
     orphans: list[Range] = []
     for each in ranges:
         by_slot.get(owners.get(each.queue, ""), orphans).append(each)
     if not filled:
         return [_make_task(None, None, part) for part in _divide(orphans, len(orphans))]
-    loads = {slot: sum(map(_count_offsets, share)) for slot, share in by_slot.items()}
+    loads = {slot: sum(map(_count_offsets, by_slot[slot])) for slot in helpers or by_slot}
     for each in sorted(orphans, key=_count_offsets, reverse=True):
         least = min(loads, key=loads.__getitem__)
         by_slot[least].append(each)

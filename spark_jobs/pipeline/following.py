@@ -1,5 +1,7 @@
 """Keeps the newest assignment, and earlier assignments that a batch may still need."""
 
+from collections.abc import Collection
+
 from mq_client.errors import UsageError
 from spark_jobs.pipeline.assignments import NO_ASSIGNMENT, Assignments, JobAssignment
 
@@ -8,7 +10,7 @@ class AssignmentFollower:
     """
     Keeps the newest assignment, the assignment before it, and the adopted assignment.
 
-    The driver's loop and the thread of batches both use this object.
+    It also keeps those with which batches are planned. Several threads use this object.
     """
 
     def __init__(self, source: Assignments) -> None:
@@ -21,8 +23,12 @@ class AssignmentFollower:
         """Why the newest assignment is not followed."""
         self._by_epoch: dict[int, JobAssignment] = {}
 
-    def read_newest(self, adopted_epoch: int) -> None:
-        """Read the newest assignment. If it is invalid or too old, set `refusal`."""
+    def read_newest(self, adopted_epoch: int, needed: Collection[int] = ()) -> None:
+        """
+        Read the newest assignment. If it is invalid or too old, set `refusal`.
+
+        `needed`: the epochs with which batches are planned.
+        """
         try:
             found = self._source.read_latest()
         except UsageError as error:
@@ -36,7 +42,8 @@ class AssignmentFollower:
                 "publish a higher epoch"
             )
         if found.epoch != self.newest.epoch:
-            kept = [self.find(adopted_epoch), self.newest, found]
+            kept = [self._by_epoch[epoch] for epoch in needed if epoch in self._by_epoch]
+            kept += [self.find(adopted_epoch), self.newest, found]
             self._by_epoch = {each.epoch: each for each in kept}
             self.newest = found
 

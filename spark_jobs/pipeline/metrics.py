@@ -135,7 +135,7 @@ def _make_metrics(facts: JobFacts) -> Iterator[Metric]:
     yield _make_gauge(
         "epoch_adopted", "Number of the assignment that the job follows", facts.adopted_epoch
     )
-    yield _make_gauge("batch", "Number of the last committed batch", facts.batch)
+    yield _make_gauge("batch", "Highest number of a committed batch", facts.batch)
     yield _make_gauge("slots_filled", "Slots with an executor", len(facts.slots))
     yield _make_gauge(
         "pinned",
@@ -158,6 +158,22 @@ def _make_metrics(facts: JobFacts) -> Iterator[Metric]:
         "Commits of a flow that were refused: their tasks had been given up",
         facts.refused,
     )
+    cancelled = CounterMetricFamily(
+        f"{PREFIX}cancelled_batches",
+        "Cancellations of batches, which run again, because a broker or an executor did not answer",
+        labels=["silent"],
+    )
+    for silent, count in facts.cancelled.items():
+        cancelled.add_metric([silent], count)
+    yield cancelled
+    running = GaugeMetricFamily(
+        f"{PREFIX}lane_batch_seconds",
+        "For how long the batch of each lane has been running since its last start; 0 if none runs",
+        labels=["lane"],
+    )
+    for lane, seconds in facts.running.items():
+        running.add_metric([str(lane)], seconds)
+    yield running
     rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
     for slot, count in list(tally.rows.items()):
         rows.add_metric([slot], count)

@@ -12,6 +12,7 @@ from contract.job_file import JobFile
 from spark_jobs.source import RocketMQ
 
 SETTINGS = {
+    "spark.scheduler.mode": "FAIR",
     "spark.scheduler.revive.interval": "250ms",
     "spark.scheduler.minRegisteredResourcesRatio": "0.0",
     "spark.locality.wait.process": "1s",
@@ -62,11 +63,22 @@ def open_context(job: JobFile, needed: Mapping[str, str]) -> Iterator[SparkConte
         context.stop()
 
 
-def activate(spark: SparkSession) -> None:
-    """Make this session the active one of the calling thread, so that Spark finds it there."""
+def open_lane(spark: SparkSession, lane: int, *, is_only: bool) -> SparkSession:
+    """
+    Open the session of a lane, for the calling thread.
+
+    Of several lanes, each has a session of its own, because temporary views belong to a session.
+    Each lane has a pool of Spark's scheduler of its own, so that its tasks do not wait for those of
+    other lanes.
+    """
+    if not is_only:
+        spark = spark.newSession()
+        spark.dataSource.register(RocketMQ)
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"lane-{lane}")
     jvm: Any = spark._jvm
     sessions = getattr(jvm, "org.apache.spark.sql.classic.SparkSession")
     sessions.setActiveSession(spark._jsparkSession)
+    return spark
 
 
 def _make_conf(settings: Mapping[str, str]) -> SparkConf:

@@ -15,10 +15,15 @@ from pyspark.sql import DataFrame
 
 from contract.job_file import JobFile, JobSink, JobTransform
 from spark_jobs.pipeline.batch.files import Files
+from spark_jobs.pipeline.checkpoint.plans import BatchName, BatchPlan
 from spark_jobs.pipeline.failures import Cure, UsersPartError, judge
 
-Write = Callable[[DataFrame, str, int], None]
-"""Writes a batch. Takes its rows, the journal's id (one per checkpoint), and the batch's number."""
+Write = Callable[[DataFrame, BatchName], None]
+"""Writes the rows of a batch."""
+
+
+FEWER_ROWS = "FEWER_ROWS"
+"""A user's file sets this to true if its sink takes a batch again with fewer rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,12 @@ class UsersPart:
     """Takes the rows in which the transform set an error. None without dead letters."""
     is_once: bool
     """Whether the sink is known to read its rows only once."""
+    takes_fewer_rows: bool = False
+    """Whether all sinks take a batch again with fewer rows, under its number."""
+
+    def may_leave_out(self, plan: BatchPlan) -> bool:
+        """Whether this batch may run again without queues that it was planned with."""
+        return self.takes_fewer_rows and not plan.is_request
 
 
 def read(job: JobFile, confirm: Callable[[], None]) -> UsersPart:
@@ -40,6 +51,7 @@ def read(job: JobFile, confirm: Callable[[], None]) -> UsersPart:
         _load_sink(job.sink, confirm),
         _load_sink(job.dead_letter, confirm) if job.dead_letter else None,
         is_once=job.sink.file is None,
+        takes_fewer_rows=all(_takes_fewer(each) for each in (job.sink, job.dead_letter) if each),
     )
 
 
@@ -54,10 +66,23 @@ def _load_transform(chosen: JobTransform) -> Callable[[DataFrame], DataFrame]:
 
 def _load_sink(chosen: JobSink, confirm: Callable[[], None]) -> Write:
     if chosen.file is not None:
-        return load_function(chosen.file, "write")
+        write = load_function(chosen.file, "write")
+        return lambda rows, name: write(rows, name.sequence, name.number)
     if chosen.path is not None:
         return Files(chosen, confirm)
-    return lambda rows, query, batch: _append(rows, chosen)
+    return lambda rows, _: _append(rows, chosen)
+
+
+def _takes_fewer(chosen: JobSink) -> bool:
+    """
+    Whether a sink takes a batch again with fewer rows.
+
+    A folder is replaced. Only users know it of a sink of their own. Other formats append, so rows
+    that an earlier attempt has written would come twice.
+    """
+    if chosen.file is not None:
+        return getattr(_load_module(chosen.file), FEWER_ROWS, False) is True
+    return chosen.path is not None
 
 
 def _name_culprit(

@@ -1,16 +1,18 @@
 """Runs the batches of a job: `BatchRunner.run` shows the steps of one, from top to bottom."""
 
 import functools
+import itertools
 import logging
-import threading
 import time
+from collections.abc import Set
 
-from spark_jobs.pipeline.batch.pulling import LocatedPulls
+from pyspark.sql import SparkSession
+
+from spark_jobs.pipeline.batch.pulling import LocatedPulls, PlannedPull
 from spark_jobs.pipeline.batch.writing import BatchWriter
 from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.executor_slots import ExecutorSlots
 from spark_jobs.pipeline.fetching import Tally
-from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.metrics import JobMetrics
 from spark_jobs.pipeline.skipping import Skipped
 from spark_jobs.pipeline.users_part import UsersPart
@@ -20,14 +22,13 @@ log = logging.getLogger("evenkeel.job")
 
 class BatchRunner:
     """
-    Runs one batch after another.
+    Runs batches, of several lanes at the same time.
 
-    `BatchLoop` calls `run`, `note_commit` and `note_failure`. The engine drains executors.
+    The lanes' threads call `run`, and `BatchLoop` the other methods. The engine drains executors.
     """
 
     def __init__(
         self,
-        followed: AssignmentFollower,
         slots: ExecutorSlots,
         pulls: LocatedPulls,
         users: UsersPart,
@@ -35,7 +36,6 @@ class BatchRunner:
         skip: str,
     ) -> None:
         """Run nothing yet."""
-        self._followed = followed
         self._slots = slots
         self._pulls = pulls
         self._users = users
@@ -43,25 +43,40 @@ class BatchRunner:
         self._skip = skip
         self.skipped: Skipped | None = None
         """What was skipped on request, if anything."""
-        self._in_batch = threading.Lock()
-        """Held while a batch runs, because executors that cache its rows must not end then."""
+        self._attempts = itertools.count()
+        self._running: dict[int, PlannedPull] = {}
+        """What each lane runs."""
 
-    def run(self, plan: BatchPlan) -> None:
+    def run(self, spark: SparkSession, lane: int, plan: BatchPlan) -> None:
         """Pull the messages of a batch, and write its rows to the sink."""
-        with self._in_batch:
-            # What an earlier attempt could not read, this attempt may read from another broker.
-            self.tally.unreadable.clear()
-            self._slots.need_executors()
-            self._slots.drain(self._followed.drained)
-            rows = self._pulls.pull(
-                plan,
-                is_skipping=plan.may_skip(self._skip),
-                has_dead_letters=self._users.write_dead_letters is not None,
-            )
-            self._metrics.planning.observe(time.monotonic() - plan.begun)
-            unreadable = functools.partial(self._pulls.pull_unreadable, plan)
-            BatchWriter(self._users, plan.query, plan.planned.number, unreadable).write(rows)
+        if not plan.ranges and not plan.planned.is_cut:
+            return
+        self._slots.need_executors()
+        self._pulls.drain_unused()
+        pull = PlannedPull(spark, lane, plan, next(self._attempts))
+        self._running[lane] = pull
+        try:
+            self._pull_and_write(pull)
+        finally:
+            del self._running[lane]
+            self._pulls.forget(pull)
         self._metrics.batch.observe(time.monotonic() - plan.begun)
+
+    def find_pulled(self, lane: int) -> Set[str]:
+        """Find the brokers from which tasks of this lane's batch still pull."""
+        pull = self._running.get(lane)
+        return frozenset() if pull is None else self._pulls.find_pulled(pull)
+
+    def _pull_and_write(self, pull: PlannedPull) -> None:
+        rows = self._pulls.pull(
+            pull,
+            is_skipping=pull.plan.may_skip(self._skip),
+            has_dead_letters=self._users.write_dead_letters is not None,
+        )
+        self._metrics.planning.observe(time.monotonic() - pull.plan.begun)
+        unreadable = functools.partial(self._pulls.pull_unreadable, pull)
+        is_cut = pull.plan.planned.is_cut
+        BatchWriter(self._users, pull.plan.name, unreadable, replaces_all=is_cut).write(rows)
 
     def note_commit(self, plan: BatchPlan) -> None:
         """Report what was skipped, once the batch that uses the request up is committed."""
@@ -78,12 +93,8 @@ class BatchRunner:
     @property
     def tally(self) -> Tally:
         """What tasks have done so far."""
-        return self._pulls.tally.value
+        return self._pulls.tally
 
-    def drain_between_batches(self) -> None:
-        """Drain executors, unless a batch runs."""
-        if self._in_batch.acquire(blocking=False):  # otherwise the next batch drains them first
-            try:
-                self._slots.drain(self._followed.drained)
-            finally:
-                self._in_batch.release()
+    def drain_unused(self) -> None:
+        """Drain executors that no batch uses. Each batch does so too, before it chooses some."""
+        self._pulls.drain_unused()

@@ -2,10 +2,12 @@
 Runs a job with batches.
 
     BatchEngine        follows the assignment, sends committed offsets to the brokers, and reports
-      BatchLoop        plans, runs and commits one batch after another, in a thread of its own
-        BatchPlanner       asks the brokers where the next batch ends
+      BatchLoop        plans, starts and commits the batches of all lanes, in a thread of its own
+        BatchPlanner       asks the brokers where the next batches end, and deals them to lanes
         plans              the states of a batch (pure)
         JobJournal         what is planned and committed, at the checkpoint's location
+        LaneThreads        a thread for each lane
+        TroubleWatch       finds out why a batch does not end
         BatchRunner        the steps of a batch
           LocatedPulls     its DataFrame, whose tasks pull on chosen executors
           BatchWriter      the user's transform and sinks
@@ -24,12 +26,14 @@ from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
 from spark_jobs import connections
 from spark_jobs.options import Reading
-from spark_jobs.pipeline import session
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.batch.batches import BatchRunner
+from spark_jobs.pipeline.batch.lanes import LaneDealer
 from spark_jobs.pipeline.batch.loop import BatchLoop
 from spark_jobs.pipeline.batch.planning import BatchPlanner
 from spark_jobs.pipeline.batch.pulling import LocatedPulls
+from spark_jobs.pipeline.batch.threads import LaneThreads
+from spark_jobs.pipeline.batch.watching import BrokerProbe, TroubleWatch
 from spark_jobs.pipeline.checkpoint.begins import QueueBegins
 from spark_jobs.pipeline.checkpoint.journal import CheckpointState
 from spark_jobs.pipeline.checkpoint.opening import (
@@ -44,7 +48,6 @@ from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
-from spark_jobs.pipeline.retries import BatchRetries
 from spark_jobs.pipeline.users_part import UsersPart
 from spark_jobs.pipeline.warm_ups import SqlWarmUp, WarmUps
 
@@ -57,10 +60,8 @@ class BatchEngine:
 
     def __init__(
         self,
-        spark: SparkSession,
         loop: BatchLoop,
         batches: BatchRunner,
-        retries: BatchRetries,
         assignments: Assignments,
         followed: AssignmentFollower,
         slots: ExecutorSlots,
@@ -68,10 +69,8 @@ class BatchEngine:
         engine: str,
     ) -> None:
         """Do nothing yet. `engine` is for the report."""
-        self._spark = spark
         self._loop = loop
         self._batches = batches
-        self._retries = retries
         self._assignments = assignments
         self._followed = followed
         self._slots = slots
@@ -80,7 +79,7 @@ class BatchEngine:
 
     def run(self, stop: threading.Event) -> int:
         """Run until the job ends; return the exit code."""
-        with ThreadPoolExecutor(1, "batches", session.activate, (self._spark,)) as thread:
+        with ThreadPoolExecutor(1, "batches") as thread:
             try:
                 self._turn()  # the first batch is planned with the newest assignment
                 running = thread.submit(self._loop.run, stop)
@@ -102,18 +101,21 @@ class BatchEngine:
             slots=self._slots.filled,
             is_pinned=self._slots.is_pinned,
             tally=self._batches.tally,
-            error=self._retries.error or self._followed.refusal,
+            error=self._loop.error or self._followed.refusal,
             executors=self._slots.registered,
             skipped=self._batches.skipped,
             engine=self._engine,
+            cancelled=dict(self._loop.cancelled),
+            running=self._loop.measure_running(),
         )
 
     def _turn(self) -> None:
         """Follow the assignment, send committed offsets to the brokers, and report."""
-        adopted = self._loop.state.epoch
-        self._followed.read_newest(adopted)
+        state = self._loop.state
+        adopted = state.epoch
+        self._followed.read_newest(adopted, {each.epoch for each in state.planned})
         self._slots.fill(self._followed.newest, self._followed.find(adopted))
-        self._batches.drain_between_batches()
+        self._batches.drain_unused()
         self._group.update(self._loop.ends)
         self._report()
 
@@ -145,17 +147,22 @@ def run(
     state = begin_patiently(opener.open, assignments, stop)
     if state is None:
         return exit_codes.TRY_AGAIN
-    followed, retries = AssignmentFollower(assignments), BatchRetries()
+    followed, dealer = AssignmentFollower(assignments), LaneDealer(job.lanes)
     tally = context.accumulator(Tally(), Tallies())
-    group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
+    client = connections.get_client(reading.cluster)
+    group = JobGroup(client, reading, job.name, job.origin)
     metrics = JobMetrics(lambda: driver.collect(), lambda: group.measure_lag(loop.ends))
-    pulls = LocatedPulls(spark, reading, followed, slots, tally)
-    batches = BatchRunner(followed, slots, pulls, users, metrics, job.skip)
-    planner = BatchPlanner(begins, reading, job.skip, followed, is_scheduled=is_scheduled)
+    probe = BrokerProbe(client, begins.addresses)
+    watch = TroubleWatch(context, probe, lambda: slots.registered, users.may_leave_out)
+    pulls = LocatedPulls(reading, followed, slots, dealer, lambda: watch.suspected, tally)
+    batches = BatchRunner(slots, pulls, users, metrics, job.skip)
+    threads = LaneThreads(spark, batches.run, lambda: watch.silent_executors, dealer.count)
+    planner = BatchPlanner(begins, reading, job.skip, followed, dealer, is_scheduled=is_scheduled)
     loop = BatchLoop(
-        state, journal, planner, batches, retries, job.trigger_seconds, is_scheduled=is_scheduled
-    )
-    driver = BatchEngine(spark, loop, batches, retries, assignments, followed, slots, group, engine)
+        state, journal, planner, threads, batches, dealer, watch,
+        job.trigger_seconds, is_scheduled=is_scheduled,
+    )  # fmt: skip
+    driver = BatchEngine(loop, batches, assignments, followed, slots, group, engine)
     if job.metrics_port is not None:
         metrics.serve(job.metrics_port)
     try:

@@ -7,7 +7,9 @@ the files that it sees.
 """
 
 import contextlib
+import logging
 import re
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,13 +18,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from contract.job_file import JobSink
+from spark_jobs.pipeline.checkpoint.plans import BatchName
 from spark_jobs.pipeline.failures import FilesMissingError
 
+log = logging.getLogger("evenkeel.job")
 _DESCRIPTION = "spark.job.description"
 _FILES_WRITTEN = "number of written files"
 """Spark's name for the metric of a write to files; other formats have none."""
-_MOST_EXECUTIONS = 50
-"""How many of the last executions to search for the one of a write. Warm-ups add others."""
+BUS_SECONDS = 10.0
+"""How long to wait for Spark's metrics of a write."""
+_PAGE = 50
+"""How many executions to list at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,46 +39,58 @@ class Files:
     confirm: Callable[[], None]
     """Called before a folder is replaced; it returns only if no other driver has taken over."""
 
-    def __call__(self, rows: DataFrame, query: str, batch: int) -> None:
+    def __call__(self, rows: DataFrame, name: BatchName) -> None:
         """
         Replace what this batch wrote before, so that a batch that runs twice leaves one copy.
 
         If the folder does not exist yet, it is written in a mode that never replaces a folder.
         """
-        spark, folder = rows.sparkSession, self._make_path(query, batch)
+        spark, folder = rows.sparkSession, self._make_path(name)
         is_again = self._list_folder(spark, folder) is not None
         if is_again:
             self.confirm()
         assert self.sink.format is not None
         writer = rows.write.format(self.sink.format).options(**self.sink.options)
+        executions = _Executions(spark)
         with _mark_executions(spark) as mark:
             writer.mode("overwrite" if is_again else "errorifexists").save(folder)
-        seen, written = len(self.list_files(spark, query, batch)), _count_written_files(spark, mark)
+        seen, written = len(self.list_files(spark, name)), executions.count_written_files(mark)
         if seen < written:
             raise FilesMissingError(
-                f"path {self.sink.path}: executors wrote {written} files of batch {batch}, and the "
-                f"driver sees {seen} in {folder}. Does each pod have its own folder there? Use a "
-                "path that the driver and all executors share"
+                f"path {self.sink.path}: executors wrote {written} files of batch {name.number}, "
+                f"and the driver sees {seen} in {folder}. Does each pod have its own folder there? "
+                "Use a path that the driver and all executors share"
             )
 
-    def list_files(self, spark: SparkSession, query: str, batch: int) -> frozenset[str]:
-        """List a batch's files as the driver sees them; each write uses new names."""
-        names = self._list_folder(spark, self._make_path(query, batch)) or ()
-        return frozenset(name for name in names if name[:1] not in "._")
+    def remove(self, spark: SparkSession, name: BatchName) -> None:
+        """Remove what this batch wrote before, if anything."""
+        if self._list_folder(spark, self._make_path(name)) is not None:
+            self.confirm()
+            system, path = self._open(spark, self._make_path(name))
+            system.delete(path, True)
 
-    def _make_path(self, query: str, batch: int) -> str:
-        return f"{self.sink.path}/query={query}/batch={batch}"
+    def list_files(self, spark: SparkSession, name: BatchName) -> frozenset[str]:
+        """List a batch's files as the driver sees them; each write uses new names."""
+        found = self._list_folder(spark, self._make_path(name)) or ()
+        return frozenset(file for file in found if file[:1] not in "._")
+
+    def _make_path(self, name: BatchName) -> str:
+        return f"{self.sink.path}/query={name.query}/batch={name.number}"
 
     def _list_folder(self, spark: SparkSession, folder: str) -> list[str] | None:
         """List a folder; None if it does not exist."""
+        system, path = self._open(spark, folder)
+        if not system.exists(path):
+            return None
+        return [each.getPath().getName() for each in system.listStatus(path)]
+
+    def _open(self, spark: SparkSession, folder: str) -> tuple[Any, Any]:
+        """Return Hadoop's file system and path of a folder."""
         jvm: Any = spark._jvm
         state: Any = spark._jsparkSession.sessionState()
         options = jvm.PythonUtils.toScalaMap(self.sink.options)
         path = jvm.org.apache.hadoop.fs.Path(folder)
-        system = path.getFileSystem(state.newHadoopConfWithOptions(options))
-        if not system.exists(path):
-            return None
-        return [each.getPath().getName() for each in system.listStatus(path)]
+        return path.getFileSystem(state.newHadoopConfWithOptions(options)), path
 
 
 @contextlib.contextmanager
@@ -88,19 +106,39 @@ def _mark_executions(spark: SparkSession) -> Iterator[str]:
         context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
 
 
-def _count_written_files(spark: SparkSession, mark: str) -> int:
-    """Count the files that a write has created, according to Spark's metrics of the write."""
-    context: Any = spark.sparkContext._jsc.sc()
-    context.listenerBus().waitUntilEmpty()  # the bus delivers the metrics
-    store: Any = spark._jsparkSession.sharedState().statusStore()
-    first = max(0, store.executionsCount() - _MOST_EXECUTIONS)
-    executions = store.executionsList(first, _MOST_EXECUTIONS)
-    found = 0
-    for index in range(executions.length()):
-        execution = executions.apply(index)
-        if mark in execution.description():
-            found += _read_metric(store, execution)
-    return found
+class _Executions:
+    """The executions of Spark from now on. Other lanes and warm-ups add some."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._store: Any = spark._jsparkSession.sharedState().statusStore()
+        self._last = -1
+        self._last = next((each.executionId() for each in self._list_new()), -1)
+
+    def count_written_files(self, mark: str) -> int:
+        """Count the files that a write with this mark has created, by Spark's metrics."""
+        # Spark delivers the metrics later, on a bus that other lanes may keep busy.
+        until = time.monotonic() + BUS_SECONDS
+        while True:
+            found = [each for each in self._list_new() if mark in each.description()]
+            if found and all(each.completionTime().isDefined() for each in found):
+                return sum(_read_metric(self._store, each) for each in found)
+            if time.monotonic() > until:
+                log.warning("Spark has not told how many files a batch has: they are not checked")
+                return 0
+            time.sleep(0.01)
+
+    def _list_new(self) -> Iterator[Any]:
+        """List them, the newest first."""
+        end = self._store.executionsCount()
+        while end > 0:
+            start = max(0, end - _PAGE)
+            page = self._store.executionsList(start, end - start)
+            for index in reversed(range(page.length())):
+                execution = page.apply(index)
+                if execution.executionId() <= self._last:
+                    return
+                yield execution
+            end = start
 
 
 def _read_metric(store: Any, execution: Any) -> int:

@@ -1,7 +1,9 @@
 """Makes the DataFrames of a batch, whose tasks pull on the executors that fill their slots."""
 
 import logging
-from collections.abc import Sequence
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from pyspark.accumulators import Accumulator
@@ -10,8 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs import schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import executors
+from spark_jobs.pipeline.batch.lanes import LaneDealer
 from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.executor_slots import ExecutorSlots
+from spark_jobs.pipeline.executors import ExecutorTask
 from spark_jobs.pipeline.fetching import Fetcher, Tally, UnreadablePuller, plan_tasks
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.planning import Range
@@ -20,34 +24,102 @@ log = logging.getLogger("evenkeel.job")
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedPull:
+    """One attempt to pull the messages of a batch."""
+
+    spark: SparkSession
+    lane: int
+    plan: BatchPlan
+    attempt: int
+    """A number that no other attempt of this driver has."""
+
+
 class LocatedPulls:
     """Makes a DataFrame for each batch. Spark pulls its messages only when it is written."""
 
-    spark: SparkSession
-    reading: Reading
-    followed: AssignmentFollower
-    slots: ExecutorSlots
-    tally: Accumulator[Tally]
+    def __init__(
+        self,
+        reading: Reading,
+        followed: AssignmentFollower,
+        slots: ExecutorSlots,
+        dealer: LaneDealer,
+        list_suspected: Callable[[], Set[str]],
+        tally: Accumulator[Tally],
+    ) -> None:
+        """Make nothing yet. `list_suspected` lists the executors that get no tasks now."""
+        self._reading = reading
+        self._followed = followed
+        self._slots = slots
+        self._dealer = dealer
+        self._list_suspected = list_suspected
+        self._tally = tally
+        self._used: dict[int, set[str]] = {}
+        """The executors of each attempt that runs. They may have cached rows of the batch."""
+        self._lock = threading.Lock()
+        """Held while executors are chosen, and while some are drained."""
+        self._planned: dict[int, Counter[str]] = {}
+        """How many queues of each broker are pulled, for each attempt that runs."""
 
-    def pull(self, plan: BatchPlan, *, is_skipping: bool, has_dead_letters: bool) -> DataFrame:
+    @property
+    def tally(self) -> Tally:
+        """What tasks have done so far."""
+        return self._tally.value
+
+    def pull(self, pull: PlannedPull, *, is_skipping: bool, has_dead_letters: bool) -> DataFrame:
         """Pull the rows of a batch."""
         fetcher = Fetcher(
-            self.reading, plan.wanted, self.tally, is_skipping, has_dead_letters=has_dead_letters
-        )
-        ddl = schema.make_ddl(self.reading.include_properties)
-        return self._make_tasks(plan, plan.ranges).mapInArrow(fetcher, ddl)
+            self._reading, pull.plan.wanted, self._tally, pull.attempt, is_skipping,
+            has_dead_letters=has_dead_letters,
+        )  # fmt: skip
+        ddl = schema.make_ddl(self._reading.include_properties)
+        tasks = self._plan_tasks(pull, pull.plan.ranges)
+        self._planned[pull.attempt] = Counter(each.queue.broker for each in pull.plan.ranges)
+        return executors.make_tasks(pull.spark, tasks).mapInArrow(fetcher, ddl)
 
-    def pull_unreadable(self, plan: BatchPlan) -> DataFrame | None:
-        """Pull the messages that this batch's tasks could not read, as they are stored."""
-        found = self.tally.value.find_unreadable(plan.ranges)
+    def pull_unreadable(self, pull: PlannedPull) -> DataFrame | None:
+        """Pull the messages that the tasks of this attempt could not read, as they are stored."""
+        found = self.tally.find_unreadable(pull.attempt)
         if not found:
             return None
         log.warning("messages that cannot be read go to the dead letters: %s", found)
-        puller = UnreadablePuller(self.reading, plan.wanted)
-        ddl = schema.make_unreadable_ddl(self.reading.include_properties)
-        return self._make_tasks(plan, found).mapInArrow(puller, ddl)
+        puller = UnreadablePuller(self._reading, pull.plan.wanted)
+        ddl = schema.make_unreadable_ddl(self._reading.include_properties)
+        tasks = executors.make_tasks(pull.spark, self._plan_tasks(pull, found))
+        return tasks.mapInArrow(puller, ddl)
 
-    def _make_tasks(self, plan: BatchPlan, ranges: Sequence[Range]) -> DataFrame:
-        owners = self.followed.find(plan.planned.epoch, self.followed.newest).owners
-        tasks = plan_tasks(ranges, owners, self.slots.find_usable())
-        return executors.make_tasks(self.spark, tasks)
+    def find_pulled(self, pull: PlannedPull) -> Set[str]:
+        """
+        Find the brokers from which tasks of this attempt pull.
+
+        A task counts until it has ended, also after its last message.
+        """
+        ended = self.tally.ended.get(pull.attempt, {})
+        planned = self._planned.get(pull.attempt, Counter())
+        return {broker for broker, count in planned.items() if ended.get(broker, 0) < count}
+
+    def forget(self, pull: PlannedPull) -> None:
+        """Forget this attempt, which has ended."""
+        for known in (self._planned, self._used, self.tally.unreadable, self.tally.ended):
+            known.pop(pull.attempt, None)
+
+    def drain_unused(self) -> None:
+        """Drain executors, except those that a running batch uses."""
+        with self._lock:
+            used = set[str]().union(*self._used.values())
+            if self._used and self._dealer.count == 1:
+                # Stages after the pull may use any executor. With lanes, some batch may always run,
+                # so this would keep them all for ever.
+                used = set(self._slots.registered)
+            self._slots.drain(self._followed.drained, used)
+
+    def _plan_tasks(self, pull: PlannedPull, ranges: Sequence[Range]) -> list[ExecutorTask]:
+        owners = self._followed.find(pull.plan.planned.epoch, self._followed.newest).owners
+        with self._lock:
+            usable = self._slots.find_usable()
+            avoided = {*self._list_suspected(), *self._slots.find_in_pods(self._followed.drained)}
+            usable = {s: each for s, each in usable.items() if each.id not in avoided} or usable
+            helpers = [slot for slot in usable if self._dealer.find(slot) == pull.lane]
+            tasks = plan_tasks(ranges, owners, usable, helpers)
+            used = {task.executor.id for task in tasks if task.executor is not None}
+            self._used.setdefault(pull.attempt, set()).update(used)
+        return tasks

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
 from spark_jobs.pipeline.batch.files import Files
+from spark_jobs.pipeline.checkpoint.plans import BatchName
 from spark_jobs.pipeline.failures import FilesMissingError, UsersPartError
 from spark_jobs.pipeline.users_part import UsersPart
 from spark_jobs.schema import ERROR_COLUMN
@@ -25,10 +26,14 @@ class BatchWriter:
     """Writes one batch."""
 
     users: UsersPart
-    query: str
-    number: int
+    name: BatchName
     unreadable: Callable[[], DataFrame | None]
     """Called after all rows are pulled; returns unreadable messages for the dead letters."""
+    replaces_all: bool = False
+    """
+    Whether an earlier attempt may have written dead letters that this one has not. So without dead
+    letters their folder is removed.
+    """
 
     def write(self, rows: DataFrame) -> None:
         """Transform the rows, and write them."""
@@ -39,7 +44,7 @@ class BatchWriter:
         if not self.users.is_once:
             transformed.persist()
         try:
-            self.users.write(transformed, self.query, self.number)
+            self.users.write(transformed, self.name)
             self._write_dead_letters(transformed.sparkSession, None)
         finally:
             transformed.unpersist()
@@ -53,28 +58,33 @@ class BatchWriter:
         try:
             is_good = F.col(ERROR_COLUMN).isNull()
             good, bad = kept.where(is_good).drop(ERROR_COLUMN), kept.where(~is_good)
-            self.users.write(good, self.query, self.number)
+            self.users.write(good, self.name)
             self._write_dead_letters(kept.sparkSession, bad)
         finally:
             _free(kept)
 
     def _write_dead_letters(self, spark: SparkSession, bad: DataFrame | None) -> None:
+        write = self.users.write_dead_letters
+        if write is None:
+            return
         dead = _join(bad, self.unreadable())
-        if dead is None or self.users.write_dead_letters is None:
+        if dead is None:
+            if self.replaces_all and isinstance(write, Files):
+                write.remove(spark, self.name)
             return
         before = self._list_files(spark)
-        self.users.write_dead_letters(dead, self.query, self.number)
+        write(dead, self.name)
         if gone := before - self._list_files(spark):
             raise FilesMissingError(
-                f"batch {self.number}: the dead letters have replaced {len(gone)} files of the "
-                "sink. Both paths lead to the same folder: change deadLetter.path"
+                f"batch {self.name.number}: the dead letters have replaced {len(gone)} files of "
+                "the sink. Both paths lead to the same folder: change deadLetter.path"
             )
 
     def _list_files(self, spark: SparkSession) -> frozenset[str]:
         """List the files of the sink, if it writes files."""
         if not isinstance(self.users.write, Files):
             return frozenset()
-        return self.users.write.list_files(spark, self.query, self.number)
+        return self.users.write.list_files(spark, self.name)
 
 
 def _join(bad: DataFrame | None, unreadable: DataFrame | None) -> DataFrame | None:

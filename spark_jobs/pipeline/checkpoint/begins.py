@@ -19,6 +19,11 @@ class QueueBegins(StreamReader):
     It asks the brokers as the source of a stream does, but it is never part of a stream.
     """
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The last address of each broker that was asked."""
+        return self._observer.addresses
+
     def find_all(self) -> dict[MessageQueue, int]:
         """Find where the queues of a new job begin. All brokers must answer."""
         return self._find_new({}, self._observer.observe(is_new=True), is_begun=False)

@@ -56,6 +56,10 @@ class PlannedBatch(msgspec.Struct, frozen=True):
     Descriptions of the queues that the job has dropped, or reads again from an earlier offset,
     because of losses that this batch skips on request.
     """
+    lane: int = 0
+    """The number of the lane for which the batch was planned."""
+    is_cut: bool = False
+    """Whether the batch was planned with more queues, and may have written their rows."""
 
 
 class CheckpointState(msgspec.Struct, frozen=True):
@@ -67,7 +71,9 @@ class CheckpointState(msgspec.Struct, frozen=True):
     epoch: int
     """The epoch that was adopted last."""
     batch: int
-    """The number of the last batch, or of a flow's last commit with rows; -1 before the first."""
+    """
+    The highest number of a committed batch, or of a flow's commit with rows; -1 before the first.
+    """
     offsets: Tree
     pending: list[Pending] = []
     skip: str = ""

@@ -1,7 +1,7 @@
 """
 Finds the state with which a flow begins, before its tasks do anything.
 
-A flow does not go on with the planned batch of a job with batches: it deletes what that batch has
+A flow does not go on with the planned batches of a job with batches: it deletes what they have
 written, and reads those messages itself. Lost messages are skipped here, if the user wants that,
 because only here nobody reads.
 """
@@ -75,16 +75,16 @@ class FlowBeginner:
         return self._find_run(beginning) if self.is_scheduled else beginning
 
     def _settle(self, state: CheckpointState) -> CheckpointState:
-        """Finish the last commit of a flow, or forget the planned batch of a job with batches."""
+        """Finish the last commit of a flow, or forget the planned batches of a job with batches."""
         known = self.open_sinks(state.query, 0).folders
         folders.finish_moves(state.pending, known)
         batch = state.batch
         for planned in state.planned:
             # The batch may have written its folder, and the flow reads those messages again. The
             # flow never uses that number: a driver that was frozen may delete the folder late.
-            batch = planned.number
+            batch = max(batch, planned.number)
             for each in known:
-                each.delete(batch)
+                each.delete(planned.number)
         ends = offsets.read_offsets(state.aside) | offsets.read_offsets(state.offsets)
         return msgspec.structs.replace(
             state, offsets=offsets.write_offsets(ends), batch=batch, pending=[], aside={},

@@ -27,6 +27,8 @@ class FlowPart:
 def list_obstacles(job: JobFile) -> list[str]:
     """List what the job needs and a flow cannot do."""
     found = ["transform.sql"] if job.transform.sql else []
+    if job.lanes > 1:
+        found.append("lanes")
     master = job.spark.get("spark.master", "")
     if _WITHOUT_EXECUTORS.fullmatch(master):
         found.append(f"spark.master {master}, which has no separate executors")

@@ -158,7 +158,17 @@ def serve_as_driver(stack: ExitStack) -> Target:
     """Serve the metrics of a working driver, with the labels of the PodMonitor."""
     tally = Tally({"billing-0": 500, "billing-1": 700}, 90_000, 1, 40)
     slots = {"billing-0": Executor("1", "10.0.0.1", 1), "billing-1": Executor("2", "10.0.0.2", 1)}
-    facts = JobFacts(2, 1, 41, slots, is_pinned=True, tally=tally, error=None)
+    facts = JobFacts(
+        2,
+        1,
+        41,
+        slots,
+        is_pinned=True,
+        tally=tally,
+        error=None,
+        cancelled={"broker": 1},
+        running={0: 1},
+    )
     metrics = JobMetrics(lambda: facts, lambda: {MessageQueue("orders", "broker-a", 0): 7})
     metrics.batch.observe(0.4)
     metrics.planning.observe(0.1)

@@ -186,7 +186,7 @@ def check_metrics(it: Watched, client: blocking.Client) -> None:
     assert shown["epoch_published"] == shown["epoch_adopted"] == job.epoch
     assert shown["slots_filled"] == 2
     assert shown["misplaced_tasks_total"] == it.report["misplacedTasks"]
-    failures = re.findall(r"the \w+ starts again in \S+ s: (.*)", job.log)
+    failures = re.findall(r"\w+ starts again in \S+ s: (.*)", job.log)
     assert set(failures) <= {SLOW}
     assert shown["failures_total"] == len(failures)
     assert sum(shown[f'rows_total{{slot="billing-{slot}"}}'] for slot in (0, 1)) > 0

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from contract.job_file import JobSink
 from spark_jobs.pipeline.batch.files import Files
 from spark_jobs.pipeline.batch.writing import BatchWriter
+from spark_jobs.pipeline.checkpoint.plans import BatchName
 from spark_jobs.pipeline.failures import FilesMissingError
 from spark_jobs.pipeline.lease import LeaseLostError
 from spark_jobs.pipeline.users_part import UsersPart
@@ -36,6 +37,9 @@ def read(spark: SparkSession, folder: Path) -> list[int]:
     return sorted(row.id for row in spark.read.json(str(folder / "query=q" / "batch=1")).collect())
 
 
+NAME = BatchName("q", 1)
+
+
 def files(folder: Path, asked: Asked | None = None) -> Files:
     return Files(JobSink(format="json", path=str(folder)), asked or Asked())
 
@@ -45,9 +49,9 @@ def test_a_batch_that_runs_again_replaces_its_files_once_its_driver_is_sure_to_l
 ) -> None:
     asked = Asked()
     write = files(tmp_path, asked)
-    write(numbers, "q", 1)
+    write(numbers, NAME)
     assert asked.times == 0
-    write(numbers.where("id > 1"), "q", 1)
+    write(numbers.where("id > 1"), NAME)
     assert asked.times == 1
     assert read(spark, tmp_path) == [2, 6, 7, 8]
 
@@ -55,9 +59,9 @@ def test_a_batch_that_runs_again_replaces_its_files_once_its_driver_is_sure_to_l
 def test_a_driver_that_leads_no_more_leaves_what_its_successor_has_written(
     spark: SparkSession, numbers: DataFrame, tmp_path: Path
 ) -> None:
-    files(tmp_path)(numbers, "q", 1)
+    files(tmp_path)(numbers, NAME)
     with pytest.raises(LeaseLostError):
-        files(tmp_path, Asked(leads=False))(numbers.where("false"), "q", 1)
+        files(tmp_path, Asked(leads=False))(numbers.where("false"), NAME)
     assert read(spark, tmp_path) == [0, 1, 2, 6, 7, 8]
 
 
@@ -70,7 +74,7 @@ def test_files_that_the_driver_does_not_see_are_an_error(
     with pytest.raises(
         FilesMissingError, match=r"wrote [23] files of batch 1, and the driver sees 0"
     ):
-        write(numbers, "q", 1)
+        write(numbers, NAME)
 
 
 def test_dead_letters_that_replace_rows_by_another_name_are_an_error(
@@ -84,7 +88,7 @@ def test_dead_letters_that_replace_rows_by_another_name_are_an_error(
     with pytest.raises(
         FilesMissingError, match="the dead letters have replaced 1 files of the sink"
     ):
-        BatchWriter(users, "q", 1, lambda: None).write(numbers)
+        BatchWriter(users, NAME, lambda: None).write(numbers)
 
 
 def test_rows_of_a_transform_and_messages_that_cannot_be_read_are_buried_together(
@@ -94,7 +98,7 @@ def test_rows_of_a_transform_and_messages_that_cannot_be_read_are_buried_togethe
     users = UsersPart(lambda rows: rows.selectExpr("id", "IF(id > 7, 'no', NULL) _error"), *sinks,
                       is_once=True)  # fmt: skip
     broken = spark.sql("SELECT 'orders' topic, 'x' id, 'it is broken' _error")
-    BatchWriter(users, "q", 1, lambda: broken).write(numbers)
+    BatchWriter(users, NAME, lambda: broken).write(numbers)
     assert read(spark, tmp_path / "rows") == [0, 1, 2, 6, 7]
     dead = spark.read.json(f"{tmp_path}/dead/query=q/batch=1")
     found = {tuple(row) for row in dead.select("id", "_id", "topic", "_error").collect()}

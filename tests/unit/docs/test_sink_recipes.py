@@ -15,6 +15,7 @@ import pytest
 
 from contract.job_file import JobFile, JobSink
 from spark_jobs.pipeline import users_part
+from spark_jobs.pipeline.checkpoint.plans import BatchName
 from spark_jobs.pipeline.flow.sinks import choosing
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery
 from tests.pinned_jobs import make_job_file
@@ -25,7 +26,7 @@ DELTA, ICEBERG, UPSERT, FUNCTION = re.findall(
 )
 
 
-def write_of(recipe: str, folder: Path) -> Callable[..., None]:
+def write_of(recipe: str, folder: Path) -> users_part.Write:
     """Load a recipe's function as a job loads it."""
     file = folder / "sink.py"
     file.write_text(recipe, "utf-8")
@@ -73,8 +74,20 @@ class Connection:
 
 @pytest.mark.parametrize("recipe", [DELTA, ICEBERG, UPSERT], ids=["delta", "iceberg", "upsert"])
 def test_a_recipe_is_a_sink(recipe: str, tmp_path: Path) -> None:
-    write = write_of(recipe, tmp_path)
+    file = tmp_path / "sink.py"
+    file.write_text(recipe, "utf-8")
+    write = users_part.load_function(str(file), "write")
     assert list(inspect.signature(write).parameters) == ["df", "query_id", "batch_id"]
+
+
+def test_each_lane_has_a_query_id_of_its_own(tmp_path: Path) -> None:
+    """Delta Lake skips a write whose number is lower than the last one of its id."""
+    write = write_of("seen = []\n\ndef write(*given):\n    seen.append(given)\n", tmp_path)
+    rows: Any = "rows"
+    for name in (BatchName("q", 7), BatchName("q", 6, lane=2)):
+        write(rows, name)
+    seen = sys.modules["evenkeel_users_sink"].seen
+    assert seen == [("rows", "q", 7), ("rows", "q-2", 6)]
 
 
 def test_an_upsert_that_runs_again_changes_nothing_and_the_newest_row_stays(
@@ -88,10 +101,11 @@ def test_an_upsert_that_runs_again_changes_nothing_and_the_newest_row_stays(
         monkeypatch.setenv("PAYMENTS_DATABASE", "here")
         write = write_of(UPSERT, tmp_path)
 
-        first = Rows(Payment("1", 10.0, 5), Payment("2", 7.0, 6), Payment("1", 11.0, 8))
+        first: Any = Rows(Payment("1", 10.0, 5), Payment("2", 7.0, 6), Payment("1", 11.0, 8))
         for _ in range(2):
-            write(first, "query", 0)
-        write(Rows(Payment("1", 9.0, 4), Payment("2", 8.0, 9)), "query", 1)
+            write(first, BatchName("query", 0))
+        newer: Any = Rows(Payment("1", 9.0, 4), Payment("2", 8.0, 9))
+        write(newer, BatchName("query", 1))
 
         kept = database.execute("SELECT * FROM payments ORDER BY order_id").fetchall()
     assert kept == [("1", 11.0, 8), ("2", 8.0, 9)]

@@ -14,7 +14,7 @@ from mq_client.pulling import Batch, BeyondEndError, Position
 from mq_client.values import MessageQueue
 from spark_jobs import connections, fetch, options
 from spark_jobs.options import ClusterOptions
-from spark_jobs.pipeline.fetching import Spec, Tally, UnreadablePuller
+from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, UnreadablePuller
 from spark_jobs.planning import DataLossError, Range
 from tests import stored
 
@@ -226,8 +226,11 @@ def test_a_task_for_the_dead_letters_gives_a_row_for_each_message_that_cannot_be
         list(UnreadablePuller(reading, filters.EVERYTHING)([asked]))
 
 
-def test_what_tasks_tell_twice_is_buried_once_and_only_by_its_own_batch() -> None:
-    rows = [("orders", "broker-a", 3, first, first + 1) for first in (1, 7, 1)]
-    tally = Tally(unreadable=rows)
-    assert tally.find_unreadable([Range(QUEUE, 5, 9)]) == [Range(QUEUE, 7, 8)]
-    assert tally.find_unreadable([Range(QUEUE, 0, 5)]) == [Range(QUEUE, 1, 2)]
+def test_what_tasks_tell_twice_is_buried_once_and_only_by_its_own_attempt() -> None:
+    tally, added = Tally(), Tallies()
+    for attempt, first in ((8, 1), (9, 7), (8, 1)):
+        told = Tally(unreadable={attempt: [("orders", "broker-a", 3, first, first + 1)]})
+        tally = added.addInPlace(tally, told)
+    assert tally.find_unreadable(8) == [Range(QUEUE, 1, 2)]
+    assert tally.find_unreadable(9) == [Range(QUEUE, 7, 8)]
+    assert tally.find_unreadable(10) == []

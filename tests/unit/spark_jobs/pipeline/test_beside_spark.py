@@ -33,11 +33,14 @@ ONE, TWO = Executor("1", "10.0.0.1", 1), Executor("2", "10.0.0.2", 2)
 
 
 def specs(
-    ranges: list[Range], owners: dict[MessageQueue, str], filled: dict[str, Executor]
+    ranges: list[Range],
+    owners: dict[MessageQueue, str],
+    filled: dict[str, Executor],
+    helpers: list[str] | None = None,
 ) -> list[tuple[str | None, str | None, list[int]]]:
     """List for each task the slot, the executor to which it is sent, and its queues."""
     found = []
-    for task in plan_tasks(ranges, owners, filled):
+    for task in plan_tasks(ranges, owners, filled, helpers or ()):
         spec = msgspec.json.decode(task.spec, type=Spec)
         assert spec.executor == (task.executor.id if task.executor else None)
         found.append((spec.slot, spec.executor, sorted(each[2] for each in spec.ranges)))
@@ -71,6 +74,12 @@ def test_queues_of_an_empty_slot_and_of_nobody_are_read_by_whoever_has_least() -
     ]
 
 
+def test_queues_of_an_empty_slot_stay_in_their_lane() -> None:
+    ranges = [Range(A, 0, 10), Range(B, 0, 90)]
+    filled = {"s-0": ONE, "s-2": TWO}
+    assert specs(ranges, {A: "s-1", B: "s-0"}, filled, ["s-0"]) == [("s-0", "1", [0, 1])]
+
+
 def test_while_there_is_no_executor_spark_chooses() -> None:
     ranges = [Range(A, 0, 10), Range(B, 0, 10)]
     assert specs(ranges, {A: "s-0"}, {}) == [(None, None, [0]), (None, None, [1])]
@@ -85,9 +94,12 @@ def test_a_slots_queues_are_dealt_by_size() -> None:
 def test_tallies_add_up() -> None:
     tallies = Tallies()
     total = tallies.zero(Tally())
-    for part in (Tally({"s-0": 2}, 10, 0, 1, 4), Tally({"s-0": 3, "s-1": 1}, 5, 1, 1, 5)):
+    one = Tally({"s-0": 2}, 10, 0, 1, 4, ended={7: {"a": 1}})
+    two = Tally({"s-0": 3, "s-1": 1}, 5, 1, 1, 5, ended={7: {"a": 1, "b": 1}, 8: {"a": 1}})
+    for part in (one, two):
         total = tallies.addInPlace(total, part)
-    assert total == Tally({"s-0": 5, "s-1": 1}, 15, 1, 2, 9)
+    ended = {7: {"a": 2, "b": 1}, 8: {"a": 1}}
+    assert total == Tally({"s-0": 5, "s-1": 1}, 15, 1, 2, 9, ended=ended)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +150,9 @@ def test_an_assignment_may_leave_numbers_out_of_its_slots() -> None:
 def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4, 12)
     facts = JobFacts(
-        3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None, given_up=8, refused=9
-    )
+        3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None, given_up=8, refused=9,
+        cancelled={"broker": 2}, running={0: 0.0, 1: 3.5},
+    )  # fmt: skip
     shown = JobMetrics(lambda: facts, lambda: {A: 6})
     shown.batch.observe(0.4)
     shown.failures.inc()
@@ -153,6 +166,8 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
         )
     ] == [3, 2, 41, 1, 1, 4, 1, 12, 900, 1, 0.4, 8, 9]  # fmt: skip
     assert found("evenkeel_job_rows_total", {"slot": "s-1"}) == 7
+    assert found("evenkeel_job_cancelled_batches_total", {"silent": "broker"}) == 2
+    assert found("evenkeel_job_lane_batch_seconds", {"lane": "1"}) == 3.5
     queue = {"topic": "orders", "broker": "broker-a", "queue": "0"}
     assert found("evenkeel_job_lag_messages", queue) == 6
 

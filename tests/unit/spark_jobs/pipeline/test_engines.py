@@ -33,6 +33,7 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
     ("changed", "obstacles"),
     [
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
+        ({"lanes": 2}, "lanes"),
         (
             {"mode": "Scheduled", "sink": {"format": "orc"}},
             "sink.format orc, other than csv, delta, iceberg, json, parquet, postgresql, rocketmq; "

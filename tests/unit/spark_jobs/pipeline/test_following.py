@@ -39,6 +39,15 @@ def test_the_newest_assignment_the_one_before_and_the_adopted_one_are_kept() -> 
     assert followed.find(2) == NO_ASSIGNMENT
 
 
+def test_assignments_with_which_batches_are_planned_are_kept() -> None:
+    published = Published()
+    followed = AssignmentFollower(published)
+    for epoch in range(1, 7):
+        published.newest = JobAssignment(epoch, ("s-0",))
+        followed.read_newest(1, needed={3, 4})
+    assert epochs(followed, 6) == [1, 3, 4, 5, 6]
+
+
 def test_a_broken_assignment_is_refused_and_the_one_before_is_followed() -> None:
     published = Published()
     followed = AssignmentFollower(published)

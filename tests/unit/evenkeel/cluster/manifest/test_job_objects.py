@@ -54,6 +54,10 @@ def test_the_job_file_has_no_fields_at_their_default() -> None:
     assert given.keys() - of_the_cluster == needed
 
 
+def test_lanes_arrive_in_the_job_file() -> None:
+    assert files(a_group(lanes=3))[0].lanes == 3
+
+
 def reaching(group: ConsumerGroup, port: int, protocol: str = "TCP") -> Document | None:
     """Return the labels that pods need to reach a port of the job; None if all pods reach it."""
     spec = objects(group)["NetworkPolicy", "billing-driver"]["spec"]

@@ -1,7 +1,10 @@
 """What the loop of batches writes down, runs again, and gives up."""
 
+import itertools
+import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,13 @@ import pytest
 from contract import exit_codes
 from mq_client import filters
 from mq_client.errors import NoBrokerError, UsageError
+from mq_client.values import MessageQueue
 from spark_jobs import journal
 from spark_jobs.journal import Entry
-from spark_jobs.pipeline.batch.loop import BatchLoop
+from spark_jobs.pipeline.batch.lanes import LaneDealer
+from spark_jobs.pipeline.batch.loop import MOST_CANCELS, BatchLoop
+from spark_jobs.pipeline.batch.threads import EndedBatch
+from spark_jobs.pipeline.batch.watching import Trouble
 from spark_jobs.pipeline.checkpoint import plans
 from spark_jobs.pipeline.checkpoint.journal import (
     CheckpointState,
@@ -22,10 +29,9 @@ from spark_jobs.pipeline.checkpoint.journal import (
 from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.checkpoint.stores import LocalStore
 from spark_jobs.pipeline.failures import UsersPartError
-from spark_jobs.pipeline.retries import BatchRetries
 from spark_jobs.planning import Range
 from tests.flows import DiedError, FakeJournal
-from tests.pinned_jobs import A, make_state
+from tests.pinned_jobs import A, B, C, make_state
 
 
 class FakePlanner:
@@ -34,15 +40,15 @@ class FakePlanner:
     def __init__(self, ends: Iterable[int | Exception | None]) -> None:
         self.left = list(ends)
 
-    def plan(self, state: CheckpointState) -> CheckpointState:
+    def plan(self, state: CheckpointState, idle: Set[int]) -> tuple[CheckpointState, int]:
         if not self.left:
-            return state
+            return state, state.epoch
         found = self.left.pop(0)
         if isinstance(found, Exception):
             raise found
         here = journal.read_offsets(state.offsets)
         end = Entry(here if found is None else {A: found}, filters.EVERYTHING)
-        return plans.plan(state, end, state.epoch + 1, state.skip)
+        return plans.plan(state, end, state.epoch + 1, state.skip), state.epoch + 1
 
 
 class FakeSink:
@@ -50,13 +56,13 @@ class FakeSink:
 
     def __init__(self, *failures: BaseException) -> None:
         self.failures = list(failures)
-        self.rows: dict[int, Range] = {}
+        self.rows: dict[int, list[Range]] = {}
         self.runs: list[int] = []
         self.committed: list[int] = []
 
     def run(self, plan: BatchPlan) -> None:
         self.runs.append(plan.planned.number)
-        (self.rows[plan.planned.number],) = plan.ranges
+        self.rows[plan.planned.number] = plan.ranges
         if self.failures:
             raise self.failures.pop(0)
 
@@ -66,11 +72,14 @@ class FakeSink:
     def note_failure(self) -> None:
         pass
 
+    def find_pulled(self, lane: int) -> Set[str]:
+        return {"broker-a", "broker-b"}
+
 
 class Hurried(threading.Event):
     """Does not wait, and is set after so many waits."""
 
-    def __init__(self, waits: int = 100) -> None:
+    def __init__(self, waits: int = 1000) -> None:
         super().__init__()
         self.waits = waits
 
@@ -81,45 +90,138 @@ class Hurried(threading.Event):
         return self.is_set()
 
 
+class FakeThreads:
+    """Runs the batches of all lanes in virtual time, and ends them in a random order."""
+
+    def __init__(self, sink: FakeSink, stop: Hurried, seed: int = 0) -> None:
+        self.sink = sink
+        self.stop = stop
+        self.random = random.Random(seed)
+        self.running: dict[int, BatchPlan] = {}
+        self.cancelled: set[int] = set()
+        self.endless: set[MessageQueue] = set()
+        """Batches of these queues end only if they are cancelled."""
+        self.now = 1000.0
+
+    def start(self, lane: int, plan: BatchPlan) -> None:
+        assert lane not in self.running
+        self.running[lane] = plan
+
+    def get_group(self, lane: int) -> str:
+        return f"group-{lane}"
+
+    def cancel(self, lane: int) -> bool:
+        self.cancelled.add(lane)
+        return True
+
+    def wait(self, seconds: float) -> EndedBatch | None:
+        self.now += seconds + self.random.choice((0, 0, 2))  # sometimes a batch is slow
+        if not self.running or self.random.random() < 0.3:
+            self.stop.wait()
+            return None
+        lane = self.random.choice(list(self.running))
+        plan = self.running[lane]
+        if self.endless & {each.queue for each in plan.ranges} and lane not in self.cancelled:
+            return None
+        del self.running[lane]
+        try:
+            if lane in self.cancelled:
+                self.cancelled.remove(lane)
+                raise RuntimeError("the job group is cancelled")
+            self.sink.run(plan)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # as the threads do
+            return EndedBatch(lane, error)
+        return EndedBatch(lane, None)
+
+
+@dataclass
+class FakeWatch:
+    """Says that these brokers do not answer, or executors if there are none."""
+
+    troubles: list[Trouble] = field(default_factory=list)
+    slow: Set[str] = frozenset()
+    """These brokers never answer in time."""
+    watched: list[bool] = field(default_factory=list)
+
+    def watch(self, topics: Mapping[str, str], *, is_slow: bool) -> None:
+        self.watched.append(is_slow)
+
+    def stop(self) -> None:
+        self.watched.append(False)
+
+    def find_trouble(
+        self, plan: BatchPlan, group: str, pulled: Set[str], seconds: float
+    ) -> Trouble | None:
+        if slow := self.slow & pulled:
+            return Trouble("slow", frozenset(slow))
+        if self.troubles and self.troubles[0].brokers <= pulled:
+            return self.troubles.pop(0)
+        return None
+
+
+@dataclass
+class Played:
+    """A loop whose threads, sink and planner are replaced."""
+
+    loop: BatchLoop
+    stop: Hurried
+    threads: FakeThreads
+    watch: FakeWatch
+
+    def run(self) -> int:
+        return self.loop.run(self.stop)
+
+
 def make_loop(
-    entries: Any, planner: FakePlanner, sink: FakeSink, state: CheckpointState | None = None
-) -> BatchLoop:
-    begun = state or make_state({A: 0}, batch=-1)
-    planned: Any = planner
-    batches: Any = sink
-    return BatchLoop(begun, entries, planned, batches, BatchRetries(), 0.0, is_scheduled=True)
+    entries: Any,
+    planner: Any,
+    sink: FakeSink,
+    state: CheckpointState | None = None,
+    waits: int = 1000,
+    lanes: int = 1,
+    seed: int = 0,
+) -> Played:
+    stop = Hurried(waits)
+    threads = FakeThreads(sink, stop, seed)
+    replaced: tuple[Any, Any] = (threads, sink)
+    watch: Any = FakeWatch()
+    loop = BatchLoop(
+        state or make_state({A: 0}, batch=-1), entries, planner, *replaced, LaneDealer(lanes),
+        watch, 0.0, is_scheduled=True, clock=lambda: threads.now,
+    )  # fmt: skip
+    return Played(loop, stop, threads, watch)
 
 
 def test_a_batch_is_in_the_journal_before_it_runs_and_after() -> None:
     entries, sink = FakeJournal(), FakeSink()
-    loop = make_loop(entries, FakePlanner([7, 9]), sink)
-    assert loop.run(Hurried()) == exit_codes.DONE
+    it = make_loop(entries, FakePlanner([7, 9]), sink)
+    assert it.run() == exit_codes.DONE
     assert [(bool(each.planned), each.batch) for each in entries.entries] == [
         (True, -1), (False, 0), (True, 0), (False, 1),
     ]  # fmt: skip
-    assert sink.rows == {0: Range(A, 0, 7), 1: Range(A, 7, 9)}
-    assert (loop.ends, loop.state.epoch, sink.committed) == ({A: 9}, 3, [0, 1])
+    assert sink.rows == {0: [Range(A, 0, 7)], 1: [Range(A, 7, 9)]}
+    assert (it.loop.ends, it.loop.state.epoch, sink.committed) == ({A: 9}, 3, [0, 1])
 
 
 def test_an_epoch_without_messages_is_only_written_down() -> None:
     entries, sink = FakeJournal(), FakeSink()
-    loop = make_loop(entries, FakePlanner([None]), sink)
-    assert loop.run(Hurried()) == exit_codes.DONE
+    it = make_loop(entries, FakePlanner([None]), sink)
+    assert it.run() == exit_codes.DONE
     assert [each.epoch for each in entries.entries] == [2]
-    assert (sink.runs, sink.committed, loop.state.batch) == ([], [], -1)
+    assert (sink.runs, sink.committed, it.loop.state.batch) == ([], [], -1)
 
 
 def test_a_batch_that_failed_runs_again_as_it_was_planned() -> None:
     sink = FakeSink(NoBrokerError("down"), NoBrokerError("down"))
-    loop = make_loop(FakeJournal(), FakePlanner([7, 9]), sink)
-    assert loop.run(Hurried()) == exit_codes.DONE
+    it = make_loop(FakeJournal(), FakePlanner([7, 9]), sink)
+    assert it.run() == exit_codes.DONE
     assert sink.runs == [0, 0, 0, 1]
-    assert sink.rows == {0: Range(A, 0, 7), 1: Range(A, 7, 9)}
+    assert sink.rows == {0: [Range(A, 0, 7)], 1: [Range(A, 7, 9)]}
 
 
 def test_rows_are_not_written_again_because_the_journal_is_away() -> None:
     entries, sink = FakeJournal(), FakeSink()
-    loop = make_loop(entries, FakePlanner([7]), sink)
+    it = make_loop(entries, FakePlanner([7]), sink)
     run = sink.run
 
     def fail_later(plan: BatchPlan) -> None:
@@ -127,31 +229,31 @@ def test_rows_are_not_written_again_because_the_journal_is_away() -> None:
         entries.failures = [OSError("no space"), OSError("no space")]
 
     sink.run = fail_later  # type: ignore[method-assign]
-    assert loop.run(Hurried()) == exit_codes.DONE
-    assert (sink.runs, loop.ends) == ([0], {A: 7})
+    assert it.run() == exit_codes.DONE
+    assert (sink.runs, it.loop.ends) == ([0], {A: 7})
 
 
 def test_the_report_forgets_a_failure_of_the_journal_when_the_entry_is_written() -> None:
     entries, sink = FakeJournal(), FakeSink()
     entries.failures = [OSError("no space")]
-    loop, seen = make_loop(entries, FakePlanner([7]), sink), list[str | None]()
+    it, seen = make_loop(entries, FakePlanner([7]), sink), list[str | None]()
     run = sink.run
 
     def look(plan: BatchPlan) -> None:
-        seen.append(loop._retries.error)
+        seen.append(it.loop.error)
         run(plan)
 
     sink.run = look  # type: ignore[method-assign]
-    assert loop.run(Hurried()) == exit_codes.DONE
+    assert it.run() == exit_codes.DONE
     assert seen == [None]
 
 
 def test_a_driver_that_must_end_does_not_wait_for_the_journal() -> None:
     entries, sink = FakeJournal(), FakeSink()
     entries.failures = [OSError("no space") for _ in range(50)]
-    loop = make_loop(entries, FakePlanner([7]), sink)
-    assert loop.run(Hurried(20)) == exit_codes.TRY_AGAIN
-    assert (sink.runs, loop.ends) == ([], {A: 0})
+    it = make_loop(entries, FakePlanner([7]), sink, waits=20)
+    assert it.run() == exit_codes.TRY_AGAIN
+    assert (sink.runs, it.loop.ends) == ([], {A: 0})
 
 
 @pytest.mark.parametrize(
@@ -168,76 +270,247 @@ def test_a_batch_that_always_fails_ends_the_job(
     failure: Callable[[], BaseException], code: int
 ) -> None:
     sink = FakeSink(*(failure() for _ in range(50)))
-    loop = make_loop(FakeJournal(), FakePlanner([7]), sink)
-    assert loop.run(Hurried(20)) == code
-    assert loop.ends == {A: 0}
+    it = make_loop(FakeJournal(), FakePlanner([7]), sink, waits=200)
+    assert it.run() == code
+    assert it.loop.ends == {A: 0}
 
 
 def test_planning_that_fails_is_tried_again_unless_the_user_must_change_something() -> None:
     planner = FakePlanner([*[NoBrokerError("down")] * 5, 7, UsageError("topics: none")])
     sink = FakeSink()
-    loop = make_loop(FakeJournal(), planner, sink)
-    assert loop.run(Hurried()) == exit_codes.PERMANENT
-    assert (sink.committed, loop.ends) == ([0], {A: 7})
+    it = make_loop(FakeJournal(), planner, sink)
+    assert it.run() == exit_codes.PERMANENT
+    assert (sink.committed, it.loop.ends) == ([0], {A: 7})
 
 
 def test_a_driver_that_is_not_the_only_one_ends_before_it_writes() -> None:
     entries, sink = FakeJournal(), FakeSink()
     entries.failures = [JournalTakenError("not ours")]
-    assert make_loop(entries, FakePlanner([7]), sink).run(Hurried()) == exit_codes.TRY_AGAIN
+    assert make_loop(entries, FakePlanner([7]), sink).run() == exit_codes.TRY_AGAIN
     assert sink.runs == []
 
 
+class TwoQueues:
+    """Plans one more message of the queue of each idle lane, up to 20."""
+
+    def plan(self, state: CheckpointState, idle: Set[int]) -> tuple[CheckpointState, int]:
+        busy = plans.find_busy(state)
+        lanes = {A: 0, B: 1}
+        start = plans.read_end(state, filters.EVERYTHING)
+        end = {queue: min(20, at + 1) for queue, at in start.offsets.items()}
+
+        def deal(queue: MessageQueue) -> int | None:
+            return lanes[queue] if lanes[queue] in idle and queue not in busy else None
+
+        return plans.plan(state, Entry(end, start.wanted), 7, "", deal), 7
+
+
+def test_a_lane_goes_on_while_the_batch_of_another_one_fails() -> None:
+    sink = FakeSink()
+    it = make_loop(
+        FakeJournal(), TwoQueues(), sink, make_state({A: 0, B: 0}, batch=-1), waits=300, lanes=2
+    )
+    run = sink.run
+
+    def fail(plan: BatchPlan) -> None:
+        if plan.planned.lane == 1:
+            raise NoBrokerError("broker-b is down")
+        run(plan)
+
+    sink.run = fail  # type: ignore[method-assign]
+    assert it.run() == exit_codes.TRY_AGAIN
+    assert it.loop.ends == {A: 20, B: 0}
+    assert it.loop.error == "NoBrokerError: broker-b is down"
+    assert it.loop.state.epoch == 1, "an assignment is adopted once all lanes follow it"
+
+
+def test_an_assignment_is_adopted_once_all_lanes_follow_it() -> None:
+    entries = FakeJournal()
+    it = make_loop(
+        entries, TwoQueues(), FakeSink(), make_state({A: 0, B: 0}, batch=-1), lanes=2, seed=3
+    )
+    assert it.run() == exit_codes.DONE
+    adopted = [each.epoch for each in entries.entries].index(7)
+    numbers = [each.offsets["orders"]["broker-a"] for each in entries.entries]
+    assert min(numbers[adopted].values()) == 1, "one batch of each lane is committed"
+    assert all(min(each.values()) == 0 for each in numbers[:adopted])
+
+
+def test_a_silent_broker_is_cut_out_of_a_batch_and_read_later() -> None:
+    """The batch keeps its number, so its rows replace those of the first attempt."""
+    entries, sink = FakeJournal(), FakeSink()
+    it = make_loop(entries, RandomPlanner(random.Random(1), 1), sink, make_state(
+        dict.fromkeys(OWNERS, 0), batch=-1
+    ))  # fmt: skip
+    it.watch.troubles = [
+        Trouble("it leaves out broker broker-b, which does not answer", frozenset({"broker-b"}))
+    ]
+    run = sink.run
+
+    def answer_again(plan: BatchPlan) -> None:
+        it.threads.endless = set()
+        run(plan)
+
+    sink.run = answer_again  # type: ignore[method-assign]
+    it.threads.endless = {FAR}
+    assert it.run() == exit_codes.DONE
+    planned, cut = (each.planned for each in entries.entries[:2])
+    assert [each.number for each in planned + cut] == [0, 0]
+    first = {journal.read_range(row).queue for row in cut[0].ranges}
+    assert (first, {each.queue for each in sink.rows[0]}) == (set(OWNERS) - {FAR}, first)
+    assert FAR in {each.queue for each in sink.rows[1]}
+    assert it.loop.ends == dict.fromkeys(OWNERS, TOP)
+    assert it.watch.watched[-1] is False
+
+
+def test_a_slow_broker_is_read_though_batches_leave_it_out() -> None:
+    planner = RandomPlanner(random.Random(2), 1)
+    begun = make_state(dict.fromkeys(OWNERS, 0), batch=-1)
+    it = make_loop(FakeJournal(), planner, FakeSink(), begun, waits=3000)
+    it.watch.slow = {"broker-b"}
+    assert it.run() == exit_codes.DONE
+    assert it.loop.ends == dict.fromkeys(OWNERS, TOP)
+    assert it.loop.cancelled["broker"] > 1
+
+
+def test_a_batch_that_waits_for_an_executor_runs_again_as_it_was_planned() -> None:
+    entries, sink = FakeJournal(), FakeSink()
+    it = make_loop(entries, FakePlanner([7]), sink)
+    it.threads.endless = {A}
+    it.watch.troubles = [Trouble("executor 3 does not answer")]
+    cancel = it.threads.cancel
+
+    def thaw(lane: int) -> bool:
+        it.threads.endless = set()
+        return cancel(lane)
+
+    it.threads.cancel = thaw  # type: ignore[method-assign]
+    assert it.run() == exit_codes.DONE
+    assert (sink.runs, sink.rows, it.loop.error) == ([0], {0: [Range(A, 0, 7)]}, None)
+
+
+def test_a_batch_is_cancelled_only_a_few_times() -> None:
+    """Then Spark's own limits decide: it may be the same executor again and again."""
+    it = make_loop(FakeJournal(), FakePlanner([7]), FakeSink(), waits=300)
+    it.threads.endless = {A}
+    it.watch.troubles = [Trouble("executor 3 does not answer") for _ in range(50)]
+    cancelled: list[int] = []
+    cancel = it.threads.cancel
+
+    def count(lane: int) -> bool:
+        cancelled.append(lane)
+        if len(cancelled) == MOST_CANCELS:
+            it.threads.endless = set()
+        return cancel(lane)
+
+    it.threads.cancel = count  # type: ignore[method-assign]
+    assert it.run() == exit_codes.DONE
+    assert len(cancelled) == MOST_CANCELS
+
+
 STEPS = ("plan", "planned", "half", "written", "committed")
+FAR = MessageQueue("orders", "broker-b", 0)
+OWNERS = {A: "g-0", B: "g-1", C: "g-2", FAR: "g-0"}
+TOP = 60
 
 
-@pytest.mark.parametrize("number", range(20))
+@dataclass
+class RandomPlanner:
+    """Plans a few messages of random queues, with the real deal and in an assignment that moves."""
+
+    random: random.Random
+    lanes: int
+
+    def plan(self, state: CheckpointState, idle: Set[int]) -> tuple[CheckpointState, int]:
+        busy, dealer = plans.find_busy(state), LaneDealer(self.lanes)
+        slots = [f"g-{self.random.randrange(4)}" for _ in OWNERS]
+        owners = dict(zip(OWNERS, slots, strict=True))
+
+        def deal(queue: MessageQueue) -> int | None:
+            lane = dealer.find(owners[queue])
+            return lane if lane in idle and queue not in busy else None
+
+        start = plans.read_end(state, filters.EVERYTHING)
+        end = {
+            queue: min(TOP, at + self.random.randrange(1, 9)) for queue, at in start.offsets.items()
+        }
+        if min(start.offsets.values()) == TOP:
+            return state, state.epoch
+        found = plans.plan(state, Entry(end, start.wanted), state.epoch + 1, "", deal)
+        return found, state.epoch + 1
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("seed", range(6))
 def test_a_driver_that_dies_at_any_step_leaves_what_the_next_one_needs(
-    tmp_path: Path, number: int
+    tmp_path: Path, step: str, lanes: int, seed: int
 ) -> None:
-    """Each of 20 drivers reads one range, and dies at one step or the other."""
-    store, rows, tops = LocalStore(tmp_path), dict[int, Range](), list(range(10, 210, 10))
-    JobJournal(store).append(make_state({A: 0}, batch=-1))
-    deaths = 0
-    for turn in range(60):
-        step = STEPS[(turn * 7 + number) % len(STEPS)]
+    """Drivers die at one of the first times that they reach the step, until all is read."""
+    store, rows = LocalStore(tmp_path), dict[int, list[Range]]()
+    JobJournal(store).append(make_state(dict.fromkeys(OWNERS, 0), batch=-1))
+    rng, deaths, code = random.Random(seed), 0, None
+    while code is None:
         entries = JobJournal(store)
         state = entries.read_newest()
         assert state is not None
-        here = journal.read_offsets(state.offsets)[A]
-        sink = FakeSink(*([DiedError()] if step == "half" else []))
+        sink = FakeSink()
         sink.rows = rows
-        loop = make_loop(entries, FakePlanner([top for top in tops if top > here][:1]), sink, state)
-        kill_at(step, loop, entries, sink)
+        it = make_loop(
+            entries, RandomPlanner(rng, lanes), sink, state, lanes=lanes, seed=rng.randrange(999)
+        )
+        it.watch.troubles = [
+            Trouble("", frozenset(rng.choice([(), ("broker-b",)]))) for _ in range(5)
+        ]
+        kill_at(step, rng.randrange(1, 4), it.loop, entries, sink)
         try:
-            loop.run(Hurried())
+            code = it.run()
         except DiedError:
             deaths += 1
-    assert deaths > 20
-    read = sorted((each.start, each.stop) for each in rows.values())
-    assert read == [(top - 10, top) for top in tops]
+    assert (code, deaths > 1) == (exit_codes.DONE, True)
+    last = JobJournal(store).read_newest()
+    assert last is not None
+    assert (journal.read_offsets(last.offsets), last.planned) == (dict.fromkeys(OWNERS, TOP), [])
+    for queue in OWNERS:
+        ranges = sorted(
+            (each.start, each.stop)
+            for parts in rows.values()
+            for each in parts
+            if each.queue == queue
+        )
+        starts, stops = zip(*ranges, strict=True)
+        assert (starts[0], stops[-1], starts[1:]) == (0, TOP, stops[:-1])
 
 
-def kill_at(step: str, loop: BatchLoop, entries: JobJournal, sink: FakeSink) -> None:
+def kill_at(step: str, left: int, loop: BatchLoop, entries: JobJournal, sink: FakeSink) -> None:
+    """Let the driver die when it reaches the step for the given time."""
     append, run, planner = entries.append, sink.run, loop._planner
-    plan = planner.plan
+    plan, count = planner.plan, itertools.count(1)
+
+    def die() -> None:
+        if next(count) == left:
+            raise DiedError(step)
 
     def die_before_or_after(state: CheckpointState) -> None:
+        is_plan = len(state.planned) > len(loop.state.planned)
         append(state)
-        if step == ("planned" if state.planned else "committed"):
-            raise DiedError
+        if step == ("planned" if is_plan else "committed"):
+            die()
 
-    def die_after(found: BatchPlan) -> None:
+    def die_in_or_after(found: BatchPlan) -> None:
+        if step == "half":
+            sink.rows[found.planned.number] = found.ranges[:1]
+            die()
         run(found)
         if step == "written":
-            raise DiedError
+            die()
 
-    def die_at_plan(state: CheckpointState) -> CheckpointState:
-        found = plan(state)
-        if step == "plan" and found != state:
-            raise DiedError
+    def die_at_plan(state: CheckpointState, idle: Set[int]) -> tuple[CheckpointState, int]:
+        found = plan(state, idle)
+        if step == "plan" and found[0] != state:
+            die()
         return found
 
     entries.append = die_before_or_after  # type: ignore[method-assign]
-    sink.run = die_after  # type: ignore[method-assign,assignment]
-    planner.plan = die_at_plan  # type: ignore[method-assign]
+    sink.run = die_in_or_after  # type: ignore[method-assign,assignment]
+    planner.plan = die_at_plan  # type: ignore[method-assign,assignment]

@@ -122,6 +122,18 @@ def test_rows_of_a_planned_batch_stay_if_another_driver_commits_it(tmp_path: Pat
     assert not folder.exists()
 
 
+def test_a_flow_uses_no_number_of_a_batch_of_any_lane(tmp_path: Path) -> None:
+    """Batches 7 and 9 of two lanes are planned, and batch 8 is committed: its rows stay."""
+    folders = [tmp_path / f"query=q/batch={number}" for number in (7, 8, 9)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    planned = [PlannedBatch(number, 3, "", {}, [], lane=number % 4) for number in (9, 7)]
+    journal = FakeJournal([make_state({A: 10}, batch=8, planned=planned)])
+    found = begin(tmp_path, journal, FakeBrokers({A: NOW}))
+    assert (found.state.batch, found.state.planned) == (9, [])
+    assert [folder.exists() for folder in folders] == [False, True, False]
+
+
 def test_a_checkpoint_of_batches_is_taken_over_after_the_last_committed_batch(
     tmp_path: Path,
 ) -> None:

@@ -20,6 +20,7 @@ READING = options.parse_reading({"nameServers": "n:1", "topics": "orders"}, is_s
     ("changed", "named"),
     [
         ({"transform": {"sql": "SELECT 1"}}, "transform.sql"),
+        ({"lanes": 2}, "lanes"),
         ({"deadLetter": {"format": "orc", "path": "/bad"}}, "deadLetter.format orc"),
         ({"sink": {"format": "json"}}, "sink without a path"),
         ({"sink": {"format": "orc", "path": "/rows"}}, "sink.format orc"),
