@@ -30,7 +30,7 @@ MUTATIONS = [
     # The adopted epoch is the lowest one of all lanes.
     (LOOP, "max(state.epoch, min(epochs))", "max(state.epoch, *epochs)"),
     # The queues of a planned batch are in no other batch, and stay as they are until its commit.
-    (PLANNING, "lane in idle and queue not in busy", "lane in idle"),
+    (LANES, "lane in idle and queue not in busy", "lane in idle"),
     (PLANS, "end.offsets | waiting | kept", "end.offsets | waiting"),
     (PLANS, "end.aside.items() if queue not in kept}", "end.aside.items()}"),
     (PLANS, "journal.read_offsets(state.offsets) | find_busy(state)", "journal.read_offsets(state.offsets)"),

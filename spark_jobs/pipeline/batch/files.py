@@ -64,9 +64,9 @@ class Files:
 
     def remove(self, spark: SparkSession, name: BatchName) -> None:
         """Remove what this batch wrote before, if anything."""
-        if self._list_folder(spark, self._make_path(name)) is not None:
+        system, path = self._open(spark, self._make_path(name))
+        if system.exists(path):
             self.confirm()
-            system, path = self._open(spark, self._make_path(name))
             system.delete(path, True)
 
     def list_files(self, spark: SparkSession, name: BatchName) -> frozenset[str]:

@@ -6,12 +6,16 @@ queue whose slot changes moves between two batches: its new lane reads it when t
 lane is committed.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from mq_client.values import MessageQueue
 from spark_jobs.pipeline.batch.watching import Trouble
+from spark_jobs.pipeline.checkpoint import plans
 from spark_jobs.pipeline.checkpoint.journal import CheckpointState, PlannedBatch
 from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.retries import BatchRetries
+from spark_jobs.planning import Deal
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,18 @@ class LaneDealer:
         """Find the lane of a slot. What has no slot is in the first lane."""
         number = (slot or "").rpartition("-")[2]
         return int(number) % self.count if number.isascii() and number.isdecimal() else 0
+
+    def make_deal(
+        self, state: CheckpointState, owners: Mapping[MessageQueue, str], idle: Collection[int]
+    ) -> Deal:
+        """Deal queues to the idle lanes of their slots, except those that a planned batch reads."""
+        busy = plans.find_busy(state)
+
+        def deal(queue: MessageQueue) -> int | None:
+            lane = self.find(owners.get(queue))
+            return lane if lane in idle and queue not in busy else None
+
+        return deal
 
     def find_planned(self, state: CheckpointState) -> dict[int, PlannedBatch]:
         """

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 
-from mq_client.values import MessageQueue
 from spark_jobs import planning
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.batch.lanes import LaneDealer
@@ -49,18 +48,16 @@ class BatchPlanner:
         if is_requested or (is_request and state.planned):
             # A request counts once, for all queues. So its batch runs while no other one does.
             return state, state.epoch
-        busy = plans.find_busy(state)
-
-        def deal(queue: MessageQueue) -> int | None:
-            lane = self._dealer.find(newest.owners.get(queue))
-            return lane if lane in idle and queue not in busy else None
-
+        deal = (
+            planning.deal_to_one
+            if is_request
+            else self._dealer.make_deal(state, newest.owners, idle)
+        )
         is_skipping = is_request or not self._reading.fail_on_data_loss
-        chosen = planning.deal_to_one if is_request else deal
         start = plans.read_end(state, self._reading.wanted)
-        end = self._begins.find_end(start, chosen, is_skipping=is_skipping, needs_all=is_request)
+        end = self._begins.find_end(start, deal, is_skipping=is_skipping, needs_all=is_request)
         epoch = max(newest.epoch, state.epoch)
-        planned = plans.plan(state, end, epoch, skip, chosen)
+        planned = plans.plan(state, end, epoch, skip, deal)
         if self._is_scheduled and planned == state and not state.planned:
             self._begins.require_read(end.offsets)
         return planned, epoch

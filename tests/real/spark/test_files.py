@@ -103,3 +103,14 @@ def test_rows_of_a_transform_and_messages_that_cannot_be_read_are_buried_togethe
     dead = spark.read.json(f"{tmp_path}/dead/query=q/batch=1")
     found = {tuple(row) for row in dead.select("id", "_id", "topic", "_error").collect()}
     assert found == {(8, None, None, "no"), (None, "x", "orders", "it is broken")}
+
+
+def test_dead_letters_of_an_earlier_attempt_are_removed_only_if_the_batch_was_cut(
+    numbers: DataFrame, tmp_path: Path
+) -> None:
+    dead = files(tmp_path / "dead")
+    users = UsersPart(lambda rows: rows, files(tmp_path / "rows"), dead, is_once=True)
+    dead(numbers, NAME)
+    for is_cut in (False, True):
+        BatchWriter(users, NAME, lambda: None, replaces_all=is_cut).write(numbers)
+        assert bool(dead.list_files(numbers.sparkSession, NAME)) is not is_cut

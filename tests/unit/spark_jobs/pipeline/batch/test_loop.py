@@ -294,14 +294,9 @@ class TwoQueues:
     """Plans one more message of the queue of each idle lane, up to 20."""
 
     def plan(self, state: CheckpointState, idle: Set[int]) -> tuple[CheckpointState, int]:
-        busy = plans.find_busy(state)
-        lanes = {A: 0, B: 1}
         start = plans.read_end(state, filters.EVERYTHING)
         end = {queue: min(20, at + 1) for queue, at in start.offsets.items()}
-
-        def deal(queue: MessageQueue) -> int | None:
-            return lanes[queue] if lanes[queue] in idle and queue not in busy else None
-
+        deal = LaneDealer(2).make_deal(state, {A: "g-0", B: "g-1"}, idle)
         return plans.plan(state, Entry(end, start.wanted), 7, "", deal), 7
 
 
@@ -422,14 +417,9 @@ class RandomPlanner:
     lanes: int
 
     def plan(self, state: CheckpointState, idle: Set[int]) -> tuple[CheckpointState, int]:
-        busy, dealer = plans.find_busy(state), LaneDealer(self.lanes)
         slots = [f"g-{self.random.randrange(4)}" for _ in OWNERS]
         owners = dict(zip(OWNERS, slots, strict=True))
-
-        def deal(queue: MessageQueue) -> int | None:
-            lane = dealer.find(owners[queue])
-            return lane if lane in idle and queue not in busy else None
-
+        deal = LaneDealer(self.lanes).make_deal(state, owners, idle)
         start = plans.read_end(state, filters.EVERYTHING)
         end = {
             queue: min(TOP, at + self.random.randrange(1, 9)) for queue, at in start.offsets.items()
