@@ -2,8 +2,9 @@
 How long a session lasts, by the member's own clock.
 
 The coordinator counts from when it received a request. The member counts from when it sent that
-request, which was earlier, and subtracts a margin. So the member stops before the coordinator gives
-the member's queues away, provided that the two clocks drift apart by less than the margin.
+request, which is earlier, and lets its session end a little sooner. So the member stops before the
+coordinator gives the member's queues away, provided that the two clocks drift apart by less than
+the margin.
 """
 
 from dataclasses import dataclass

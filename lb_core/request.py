@@ -64,7 +64,7 @@ def read_config(fields: Fields) -> Fields:
 
 
 def read_caller(fields: Fields) -> str | None:
-    """Read the id of the only consumer in the answer; null means RocketMQ's null."""
+    """Read the id of the consumer that asks for its own queues only. RocketMQ allows a null id."""
     found = fields["caller"]
     if found is not None and not isinstance(found, str):
         raise errors.BadRequestError(f"caller: {quote(found)} is not a consumer's id")

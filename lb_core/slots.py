@@ -172,9 +172,9 @@ def make_members(
     A slot that was never filled gets its first queues only when an executor fills it. The slots in
     `entitled` (None: all slots) are the exception: during the grace, they count as present even
     before they are filled. So a job's first plan is for all of its slots, and no queue moves while
-    executors start one by one. As long as no slot is filled, no filled slot could take the queues.
-    So during that time, all slots that are in `entitled` or were filled before count as present,
-    even after the grace.
+    executors start one by one. While all slots are empty, no other slot could take over queues. So
+    during that time, all slots that are in `entitled` or were filled before count as present, even
+    after the grace.
     """
     empty = [slot.number for slot in slots.slots if slot.is_open]
     expected = set(empty[:coming])

@@ -1,8 +1,9 @@
 """
 Make message ids as producers do. The property UNIQ_KEY contains the id.
 
-Ids have RocketMQ's layout, so that its tools can see roughly when a message was sent:
-address 4 | process 2 | any 4 | milliseconds since the month began 4 | count 2, in hexadecimal.
+Ids have RocketMQ's layout, so its tools can see roughly when a message was sent. An id consists of
+these bytes, in hexadecimal: the address (4 bytes), the process's id (2), any bytes (4), the
+milliseconds since the month began (4), and a counter (2).
 """
 
 import itertools

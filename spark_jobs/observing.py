@@ -140,7 +140,7 @@ class TopicObserver:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The last address of each broker that was asked."""
+        """The newest known address of each broker that was asked so far."""
         return self._asker.addresses
 
     def find_offsets(self, at: StartOrEnd, seen: SeenOffsets) -> dict[MessageQueue, int]:

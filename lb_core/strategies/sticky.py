@@ -99,8 +99,8 @@ def _allocate_alike(outcome: Outcome, queues: Inventory, group: Group, free: Run
 def _pick_larger(choice: quota.QuotaChoice, surplus: Sequence[int]) -> list[int]:
     """Pick the consumers that get one queue more: first those that hold more than the base."""
     # Proof: one queue more saves one move for a consumer that holds more than the base, and no move
-    # for any other consumer. So the most moves are saved by picking as many consumers as possible
-    # that hold more than the base.
+    # for any other consumer. So no choice saves more moves than one that takes those that
+    # hold more than the base first.
     more = [place for place in choice.consumers if surplus[place] > 0][: choice.count]
     if len(more) < choice.count:
         rest = (place for place in choice.consumers if surplus[place] <= 0)

@@ -49,5 +49,5 @@ class Skipped:
 
 
 def is_open(skip: str, before: str) -> bool:
-    """Whether a batch may skip losses: `skip` is set and is not the last used value, `before`."""
+    """Whether a batch may skip losses: `skip` is set, and differs from the last used value."""
     return skip not in ("", before)

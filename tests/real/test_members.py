@@ -196,7 +196,7 @@ def test_a_second_heartbeat_changes_nothing_and_tells_nobody(
 
 @pytest.fixture
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> Times:
-    """Frequent heartbeats, with short times after which they notice changes."""
+    """Let members send heartbeats often, and soon notice changes."""
     monkeypatch.setattr(membership, "EVERY_SECONDS", SOON)
     return Times(route_age=SOON)
 

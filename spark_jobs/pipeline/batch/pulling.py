@@ -91,7 +91,7 @@ class LocatedPulls:
         """
         Find the brokers from which tasks of this attempt pull.
 
-        A task counts until it has ended, also after its last message.
+        This includes a task that has pulled its last message but has not ended.
         """
         ended = self.tally.ended.get(pull.attempt, {})
         planned = self._planned.get(pull.attempt, Counter())

@@ -21,7 +21,7 @@ class QueueBegins(StreamReader):
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The last address of each broker that was asked."""
+        """The newest known address of each broker that was asked so far."""
         return self._observer.addresses
 
     def find_all(self) -> dict[MessageQueue, int]:

@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Shared:
-    """An operator that watches some namespaces, and the namespaces that no test has used yet."""
+    """An operator, and those of its namespaces that no test has used yet."""
 
     operator: RunningOperator
     left: list[Namespace]

@@ -49,7 +49,7 @@ def test_a_queue_that_is_owned_and_unowned_is_refused() -> None:
 
 
 def test_a_queue_forgotten_on_both_sides_is_missed_in_the_count() -> None:
-    """A result made from owned and free queues lacks a queue that is neither owned nor free."""
+    """Queue 3 has no owner and is not listed as free. So the count of all queues is wrong."""
     before: dict[str, Runs] = {"a": (range(3),)}
     with pytest.raises(errors.QueueLostError, match="queue 3"):
         check.refuse_bad(STOCK, before, Outcome(dict(before), {"a": 3}), ())
