@@ -27,6 +27,10 @@ MUTATIONS = [
     (LOOP, "return not self._must_end(stop) or any(", "return not self._must_end(stop) and any("),
     # A scheduled run ends only when no lane has anything to read.
     (LOOP, "            due = idle  #", "            pass  #"),
+    # Brokers are not asked all the time.
+    (LOOP, "        self._plan_at = now + LEAST_ASKING_SECONDS\n", ""),
+    (LOOP, "max(LEAST_ASKING_SECONDS, 2 * lane.idle)", "LEAST_ASKING_SECONDS"),
+    (LOOP, "lane.started, lane.idle = now, 0.0", "lane.started = now"),
     # The adopted epoch is the lowest one of all lanes.
     (LOOP, "max(state.epoch, min(epochs))", "max(state.epoch, *epochs)"),
     # The queues of a planned batch are in no other batch, and stay as they are until its commit.

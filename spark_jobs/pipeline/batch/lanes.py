@@ -78,5 +78,7 @@ class Lane:
     Brokers that were cut out of a batch, and that no committed batch has read since. They are not
     cut out again: a slow broker would never be read.
     """
+    idle: float = 0.0
+    """How long to wait for new messages before brokers are asked again; 0 while there are some."""
     next_at: float = 0.0
     """When to plan the next batch, or to run a batch again that has failed."""

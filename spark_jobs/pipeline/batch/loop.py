@@ -33,8 +33,11 @@ from spark_jobs.pipeline.retries import PATIENCE, BatchRetries
 log = logging.getLogger("evenkeel.job")
 LOOK_SECONDS = 0.2
 """How soon the loop notices that it must stop."""
-LEAST_IDLE_SECONDS = 0.05
-"""While there is nothing to read, brokers are not asked more often than this."""
+LEAST_ASKING_SECONDS, MOST_IDLE_SECONDS = 0.1, 0.5
+"""
+The driver asks brokers at most every 0.1 s, for all lanes. While a lane has nothing to read, it
+asks less and less often, down to every 0.5 s.
+"""
 CALM_SECONDS = 1.0
 """A batch that runs for longer is watched."""
 END_SECONDS = 5.0
@@ -91,7 +94,7 @@ class BatchLoop:
         self._lanes = [Lane(number, state.epoch, clock()) for number in range(dealer.count)]
         self._planning = BatchRetries()
         self._plan_at = 0.0
-        """When to plan again, after planning has failed."""
+        """When to plan again at the earliest."""
         self.cancelled = Counter(broker=0, executor=0)
         """How often a batch was cancelled because of a silent `broker` or `executor`."""
         self._journal_error: str | None = None
@@ -171,6 +174,7 @@ class BatchLoop:
             self._plan_at = now + self._note_failure(error, self._planning)
             return
         self._planning.forget()
+        self._plan_at = now + LEAST_ASKING_SECONDS
         if self._is_scheduled and state == self.state and not planned:
             self._code = exit_codes.DONE
         planned = self._dealer.find_planned(state)
@@ -178,7 +182,8 @@ class BatchLoop:
             lane.begun = now
             if lane.number not in planned:
                 lane.epoch = max(lane.epoch, epoch)
-                lane.next_at = now + max(self._idle_seconds, LEAST_IDLE_SECONDS)
+                lane.idle = min(MOST_IDLE_SECONDS, max(LEAST_ASKING_SECONDS, 2 * lane.idle))
+                lane.next_at = now + max(self._idle_seconds, lane.idle)
         self._adopt(state, stop)
 
     def _start(self) -> None:
@@ -187,7 +192,7 @@ class BatchLoop:
         for number, batch in self._dealer.find_planned(self.state).items():
             lane = self._lanes[number]
             if lane.plan is None and lane.next_at <= now:
-                lane.started = now
+                lane.started, lane.idle = now, 0.0
                 lane.plan = BatchPlan(self.state.query, self.state.skip, batch, lane.begun)
                 self._threads.start(number, lane.plan)
 

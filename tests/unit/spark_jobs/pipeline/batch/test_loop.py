@@ -1,6 +1,7 @@
 """What the loop of batches writes down, runs again, and gives up."""
 
 import itertools
+import operator
 import random
 import threading
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -115,8 +116,10 @@ class FakeThreads:
         return True
 
     def wait(self, seconds: float) -> EndedBatch | None:
-        self.now += seconds + self.random.choice((0, 0, 2))  # sometimes a batch is slow
-        if not self.running or self.random.random() < 0.3:
+        is_ended = bool(self.running) and self.random.random() < 0.7
+        self.now += seconds * self.random.random() if is_ended else seconds
+        self.now += self.random.choice((0, 0, 2))  # sometimes a batch is slow
+        if not is_ended:
             self.stop.wait()
             return None
         lane = self.random.choice(list(self.running))
@@ -180,6 +183,8 @@ def make_loop(
     waits: int = 1000,
     lanes: int = 1,
     seed: int = 0,
+    *,
+    is_scheduled: bool = True,
 ) -> Played:
     stop = Hurried(waits)
     threads = FakeThreads(sink, stop, seed)
@@ -187,7 +192,7 @@ def make_loop(
     watch: Any = FakeWatch()
     loop = BatchLoop(
         state or make_state({A: 0}, batch=-1), entries, planner, *replaced, LaneDealer(lanes),
-        watch, 0.0, is_scheduled=True, clock=lambda: threads.now,
+        watch, 0.0, is_scheduled=is_scheduled, clock=lambda: threads.now,
     )  # fmt: skip
     return Played(loop, stop, threads, watch)
 
@@ -300,6 +305,23 @@ class TwoQueues:
         return plans.plan(state, Entry(end, start.wanted), 7, "", deal), 7
 
 
+def test_brokers_are_asked_less_and_less_often_while_there_is_nothing_to_read() -> None:
+    planner, asked = FakePlanner([*[0] * 6, 7, *[0] * 6]), list[float]()
+    it = make_loop(FakeJournal(), planner, FakeSink(), waits=100, seed=1, is_scheduled=False)
+    plan = planner.plan
+
+    def note(*args: Any) -> tuple[CheckpointState, int]:
+        asked.append(it.threads.now)
+        return plan(*args)
+
+    planner.plan = note  # type: ignore[method-assign]
+    assert it.run() == exit_codes.DONE
+    waits = [round(later - earlier, 3) for earlier, later in itertools.pairwise(asked)]
+    assert all(map(operator.ge, waits, [0.1, 0.2, 0.4, 0.5, 0.5, 0.5, 0.1, 0.1, 0.2, 0.4, 0.5]))
+    assert min(waits[6:9]) < 0.5, "a batch ends the long waits"
+    assert len(waits) > 20, "the driver goes on asking"
+
+
 def test_a_lane_goes_on_while_the_batch_of_another_one_fails() -> None:
     sink = FakeSink()
     it = make_loop(
@@ -317,6 +339,21 @@ def test_a_lane_goes_on_while_the_batch_of_another_one_fails() -> None:
     assert it.loop.ends == {A: 20, B: 0}
     assert it.loop.error == "NoBrokerError: broker-b is down"
     assert it.loop.state.epoch == 1, "an assignment is adopted once all lanes follow it"
+
+
+def test_lanes_together_ask_brokers_no_more_often_than_one() -> None:
+    planner, asked = TwoQueues(), list[float]()
+    state = make_state({A: 0, B: 0}, batch=-1)
+    it = make_loop(FakeJournal(), planner, FakeSink(), state, lanes=2, seed=4)
+    plan = planner.plan
+
+    def note(*args: Any) -> tuple[CheckpointState, int]:
+        asked.append(it.threads.now)
+        return plan(*args)
+
+    planner.plan = note  # type: ignore[method-assign]
+    assert it.run() == exit_codes.DONE
+    assert min(later - earlier for earlier, later in itertools.pairwise(asked)) > 0.099
 
 
 def test_an_assignment_is_adopted_once_all_lanes_follow_it() -> None:
