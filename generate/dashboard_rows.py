@@ -240,6 +240,17 @@ def _job() -> Iterable[Panel]:
         Query(f"1 - {pinned}", "not pinned"),
         unit="none", width=6,
     )  # fmt: skip
+    lanes = _aggregate("namespace, name, lane", f"evenkeel_job_lane_batch_seconds{{{ONE}}}")
+    yield grafana.graph(
+        "Lanes", "For how long the batch of each lane has been running; 0 if none runs.",
+        Query(lanes, "lane {{lane}}"), unit="s", width=12,
+    )  # fmt: skip
+    left_out = _aggregate("namespace, name, lane, broker", f"evenkeel_job_lane_left_out{{{ONE}}}")
+    yield grafana.graph(
+        "Left out of batches",
+        "Brokers that did not answer, and from which the lane has read nothing since.",
+        Query(left_out, "{{broker}}, lane {{lane}}"), unit="none", width=12,
+    )  # fmt: skip
 
 
 def _members(name: str) -> str:

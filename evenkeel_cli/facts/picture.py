@@ -16,7 +16,7 @@ from evenkeel import planning
 from evenkeel.control import conditions
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import words
-from evenkeel_cli.facts.measured import Measured
+from evenkeel_cli.facts.measured import Measured, MeasuredLane
 from lb_core.assignment import format_ids
 from lb_core.model import Queue
 from mq_client import tables
@@ -92,6 +92,16 @@ def describe(look: Look) -> dict[str, object]:
         "lag": _find_lag(look),
         "note": look.trouble,
         "assignments": [_describe_consumer(look, each) for each in look.group.status.assignments],
+        "lanes": [
+            {
+                "lane": number,
+                "batch": lane.batch,
+                "seconds": round(lane.seconds, 1),
+                "offsets": lane.offsets,
+                "leftOut": sorted(lane.left_out),
+            }
+            for number, lane in _list_lanes(look)
+        ],
     }
 
 
@@ -152,6 +162,9 @@ def draw_one(look: Look) -> list[Text]:
     lines = [title, *_align(columns, [_make_row(look, each) for each in status.assignments])]
     if look.measured is not None:
         lines.append(Text(LEGEND, "dim"))
+    if lanes := _list_lanes(look):
+        columns = ["lane", "batch", "running", "offsets", "left out"]
+        lines += _align(columns, [_make_lane_row(number, lane) for number, lane in lanes])
     if look.trouble:
         lines.append(Text(look.trouble, "yellow"))
     return lines
@@ -167,6 +180,22 @@ def _make_row(look: Look, assigned: Assigned) -> Row:
         "lag": _sum_lag(look, assigned),
         "rows/s": None if rate is None else round(rate),
         "map": Text(" ").join(_draw_map(look, assigned)) if queues else "none",
+    }
+
+
+def _list_lanes(look: Look) -> list[tuple[int, MeasuredLane]]:
+    """List the lanes of a job with batches, by number."""
+    return sorted(look.measured.lanes.items()) if look.measured else []
+
+
+def _make_lane_row(number: int, lane: MeasuredLane) -> Row:
+    is_running = lane.batch is not None
+    return {
+        "lane": number,
+        "batch": lane.batch,
+        "running": f"{lane.seconds:.1f} s" if is_running else None,
+        "offsets": lane.offsets if is_running else None,
+        "left out": Text(tables.to_one_line(", ".join(sorted(lane.left_out))) or "-", "yellow"),
     }
 
 

@@ -1,12 +1,27 @@
 """The facts of a job, for its report and its metrics."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from contract.report import DriverReport, Filler
 from spark_jobs.pipeline.executors import Executor
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.skipping import Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFacts:
+    """The state of one lane of a job with batches."""
+
+    lane: int
+    batch: int | None = None
+    """The number of the batch that runs; None if none runs."""
+    seconds: float = 0.0
+    """For how long it has been running since its last start."""
+    offsets: int = 0
+    """How many offsets it reads."""
+    left_out: Collection[str] = ()
+    """Brokers that were cut out of a batch, and that no committed batch has read since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +49,7 @@ class JobFacts:
     """How many commits of a flow the driver has refused."""
     cancelled: Mapping[str, int] = field(default_factory=dict)
     """How often a batch was cancelled because of a silent `broker` or `executor`."""
-    running: Mapping[int, float] = field(default_factory=dict)
-    """For how many seconds the batch of each lane has been running; 0 if none runs."""
+    lanes: Sequence[LaneFacts] = ()
     engine: str = ""
     """The engine, and why it was chosen."""
 

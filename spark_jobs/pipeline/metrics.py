@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from mq_client.errors import MqError, UsageError
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline import scrapes
-from spark_jobs.pipeline.facts import JobFacts
+from spark_jobs.pipeline.facts import JobFacts, LaneFacts
 from spark_jobs.pipeline.fetching import Tally
 
 log = logging.getLogger("evenkeel.job")
@@ -166,18 +166,40 @@ def _make_metrics(facts: JobFacts) -> Iterator[Metric]:
     for silent, count in facts.cancelled.items():
         cancelled.add_metric([silent], count)
     yield cancelled
-    running = GaugeMetricFamily(
-        f"{PREFIX}lane_batch_seconds",
-        "For how long the batch of each lane has been running since its last start; 0 if none runs",
-        labels=["lane"],
-    )
-    for lane, seconds in facts.running.items():
-        running.add_metric([str(lane)], seconds)
-    yield running
+    yield from _make_lane_metrics(facts.lanes)
     rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
     for slot, count in list(tally.rows.items()):
         rows.add_metric([slot], count)
     yield rows
+
+
+def _make_lane_metrics(lanes: Sequence[LaneFacts]) -> Iterator[Metric]:
+    batch = _make_lane_gauge(
+        "lane_batch", "Number of the batch that each lane runs; missing while none runs"
+    )
+    seconds = _make_lane_gauge(
+        "lane_batch_seconds",
+        "For how long the batch of each lane has been running since its last start; 0 if none runs",
+    )
+    offsets = _make_lane_gauge("lane_batch_offsets", "Offsets that the batch of each lane reads")
+    left_out = _make_lane_gauge(
+        "lane_left_out",
+        "1 for each broker that did not answer, and from which a lane has read nothing since",
+        "broker",
+    )
+    for each in lanes:
+        lane = str(each.lane)
+        seconds.add_metric([lane], each.seconds)
+        offsets.add_metric([lane], each.offsets)
+        if each.batch is not None:
+            batch.add_metric([lane], each.batch)
+        for broker in each.left_out:
+            left_out.add_metric([lane, broker], 1)
+    yield from (batch, seconds, offsets, left_out)
+
+
+def _make_lane_gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"{PREFIX}{name}", text, labels=["lane", *labels])
 
 
 class _LagAtScrape(Collector):

@@ -106,7 +106,7 @@ class BatchEngine:
             skipped=self._batches.skipped,
             engine=self._engine,
             cancelled=dict(self._loop.cancelled),
-            running=self._loop.measure_running(),
+            lanes=self._loop.collect(),
         )
 
     def _turn(self) -> None:

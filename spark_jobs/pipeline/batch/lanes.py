@@ -14,6 +14,7 @@ from spark_jobs.pipeline.batch.watching import Trouble
 from spark_jobs.pipeline.checkpoint import plans
 from spark_jobs.pipeline.checkpoint.journal import CheckpointState, PlannedBatch
 from spark_jobs.pipeline.checkpoint.plans import BatchPlan
+from spark_jobs.pipeline.facts import LaneFacts
 from spark_jobs.pipeline.retries import BatchRetries
 from spark_jobs.planning import Deal
 
@@ -82,3 +83,11 @@ class Lane:
     """How long to wait for new messages before brokers are asked again; 0 while there are some."""
     next_at: float = 0.0
     """When to plan the next batch, or to run a batch again that has failed."""
+
+    def collect(self, now: float) -> LaneFacts:
+        """Take the facts as they are now. Another thread may call this."""
+        plan, left_out = self.plan, sorted(self.left_out)
+        if plan is None:
+            return LaneFacts(self.number, left_out=left_out)
+        offsets = sum(each.stop - each.start for each in plan.ranges)
+        return LaneFacts(self.number, plan.planned.number, now - self.started, offsets, left_out)

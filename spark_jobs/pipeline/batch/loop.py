@@ -27,6 +27,7 @@ from spark_jobs.pipeline.checkpoint.journal import (
     PlannedBatch,
 )
 from spark_jobs.pipeline.checkpoint.plans import BatchPlan
+from spark_jobs.pipeline.facts import LaneFacts
 from spark_jobs.pipeline.failures import Cure, judge_error
 from spark_jobs.pipeline.retries import PATIENCE, BatchRetries
 
@@ -107,12 +108,10 @@ class BatchLoop:
         errors = [self._journal_error, self._planning.error]
         return next(filter(None, errors + [each.retries.error for each in self._lanes]), None)
 
-    def measure_running(self) -> dict[int, float]:
-        """Measure for how many seconds each lane's batch has been running; 0 if none runs."""
+    def collect(self) -> list[LaneFacts]:
+        """Take the facts of the lanes as they are now."""
         now = self._clock()
-        return {
-            lane.number: 0.0 if lane.plan is None else now - lane.started for lane in self._lanes
-        }
+        return [lane.collect(now) for lane in self._lanes]
 
     def run(self, stop: threading.Event) -> int:
         """

@@ -32,7 +32,7 @@ from sandbox.rocketmq import RocketMq
 from sandbox.statuses import Document, read_condition
 from sandbox.waiting import wait_for
 from spark_jobs.pipeline.executors import Executor
-from spark_jobs.pipeline.facts import JobFacts
+from spark_jobs.pipeline.facts import JobFacts, LaneFacts
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.metrics import JobMetrics
 from tests import rule_checks
@@ -167,7 +167,7 @@ def serve_as_driver(stack: ExitStack) -> Target:
         tally=tally,
         error=None,
         cancelled={"broker": 1},
-        running={0: 1},
+        lanes=[LaneFacts(0, 42, 1.5, 700, ["broker-b"])],
     )
     metrics = JobMetrics(lambda: facts, lambda: {MessageQueue("orders", "broker-a", 0): 7})
     metrics.batch.observe(0.4)

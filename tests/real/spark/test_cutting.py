@@ -89,6 +89,7 @@ def test_batches_go_on_without_a_frozen_broker_or_executor_and_each_row_counts_o
             it.release()
             it.wait_until_committed("broker-a")
             assert "it leaves out broker broker-b" in job.log
+            assert job.read_metrics()['lane_left_out{broker="broker-b",lane="0"}'] == 1
         finally:
             os.kill(broker, signal.SIGCONT)
         it.wait_until_committed()
@@ -108,5 +109,6 @@ def test_batches_go_on_without_a_frozen_broker_or_executor_and_each_row_counts_o
         assert shown['cancelled_batches_total{silent="broker"}'] >= 1
         assert shown['cancelled_batches_total{silent="executor"}'] >= 1
         assert shown['lane_batch_seconds{lane="0"}'] == 0
+        assert not [each for each in shown if each.startswith("lane_left_out")]
         assert job.end_by(signal.SIGTERM) == DONE
     assert sorted(int(row["body"]) for row in job.read_rows()) == list(range(it.sent))

@@ -29,6 +29,20 @@ evenkeel_other{slot="x"} 1.0
 """
 
 
+LANES = """\
+# TYPE evenkeel_job_lane_batch_seconds gauge
+evenkeel_job_lane_batch_seconds{lane="0"} 0.0
+evenkeel_job_lane_batch_seconds{lane="1"} 3.25
+# TYPE evenkeel_job_lane_batch gauge
+evenkeel_job_lane_batch{lane="1"} 42.0
+# TYPE evenkeel_job_lane_batch_offsets gauge
+evenkeel_job_lane_batch_offsets{lane="0"} 0.0
+evenkeel_job_lane_batch_offsets{lane="1"} 700.0
+# TYPE evenkeel_job_lane_left_out gauge
+evenkeel_job_lane_left_out{broker="broker-b",lane="1"} 1.0
+"""
+
+
 def plain(lines: list[Text]) -> list[str]:
     return [line.plain for line in lines]
 
@@ -45,6 +59,19 @@ def test_a_job_is_drawn_with_lags_rates_and_a_map_of_its_queues() -> None:
         "billing-1  2         billing-exec-2  reads       4       -       0  "
         "orders@broker-b 0-3 ????",
         picture.LEGEND,
+    ]
+
+
+def test_each_lane_of_a_job_with_batches_is_drawn() -> None:
+    look = Look(OF_A_JOB, measured.parse(PAGE + LANES, 10.0))
+    assert plain(picture.draw_one(look))[-3:] == [
+        "LANE  BATCH  RUNNING  OFFSETS  LEFT OUT",
+        "   0      -  -              -  -",
+        "   1     42  3.2 s        700  broker-b",
+    ]
+    assert picture.describe(look)["lanes"] == [
+        {"lane": 0, "batch": None, "seconds": 0.0, "offsets": 0, "leftOut": []},
+        {"lane": 1, "batch": 42, "seconds": 3.2, "offsets": 700, "leftOut": ["broker-b"]},
     ]
 
 

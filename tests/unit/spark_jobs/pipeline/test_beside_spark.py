@@ -23,7 +23,7 @@ from spark_jobs.pipeline.assignments import (
     replace_file,
 )
 from spark_jobs.pipeline.executors import Executor
-from spark_jobs.pipeline.facts import JobFacts
+from spark_jobs.pipeline.facts import JobFacts, LaneFacts
 from spark_jobs.pipeline.fetching import Spec, Tallies, Tally, find_own_executor, plan_tasks
 from spark_jobs.pipeline.metrics import JobMetrics
 from spark_jobs.planning import Range
@@ -151,7 +151,8 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     tally = Tally({"s-0": 5, "s-1": 7}, 900, 1, 4, 12)
     facts = JobFacts(
         3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None, given_up=8, refused=9,
-        cancelled={"broker": 2}, running={0: 0.0, 1: 3.5},
+        cancelled={"broker": 2},
+        lanes=[LaneFacts(0), LaneFacts(1, 42, 3.5, 700, ["broker-b"])],
     )  # fmt: skip
     shown = JobMetrics(lambda: facts, lambda: {A: 6})
     shown.batch.observe(0.4)
@@ -167,7 +168,11 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     ] == [3, 2, 41, 1, 1, 4, 1, 12, 900, 1, 0.4, 8, 9]  # fmt: skip
     assert found("evenkeel_job_rows_total", {"slot": "s-1"}) == 7
     assert found("evenkeel_job_cancelled_batches_total", {"silent": "broker"}) == 2
-    assert found("evenkeel_job_lane_batch_seconds", {"lane": "1"}) == 3.5
+    lanes = [{"lane": "0"}, {"lane": "1"}]
+    assert [found("evenkeel_job_lane_batch", each) for each in lanes] == [None, 42]
+    assert [found("evenkeel_job_lane_batch_seconds", each) for each in lanes] == [0, 3.5]
+    assert [found("evenkeel_job_lane_batch_offsets", each) for each in lanes] == [0, 700]
+    assert found("evenkeel_job_lane_left_out", {"lane": "1", "broker": "broker-b"}) == 1
     queue = {"topic": "orders", "broker": "broker-a", "queue": "0"}
     assert found("evenkeel_job_lag_messages", queue) == 6
 

@@ -197,6 +197,19 @@ def make_loop(
     return Played(loop, stop, threads, watch)
 
 
+def measure_pauses(it: Played, planner: Any) -> list[float]:
+    """Run the loop, and measure how long it waits each time before it plans again."""
+    asked, plan = list[float](), planner.plan
+
+    def note(*args: Any) -> Any:
+        asked.append(it.threads.now)
+        return plan(*args)
+
+    planner.plan = note
+    assert it.run() == exit_codes.DONE
+    return [later - earlier for earlier, later in itertools.pairwise(asked)]
+
+
 def test_a_batch_is_in_the_journal_before_it_runs_and_after() -> None:
     entries, sink = FakeJournal(), FakeSink()
     it = make_loop(entries, FakePlanner([7, 9]), sink)
@@ -306,17 +319,9 @@ class TwoQueues:
 
 
 def test_brokers_are_asked_less_and_less_often_while_there_is_nothing_to_read() -> None:
-    planner, asked = FakePlanner([*[0] * 6, 7, *[0] * 6]), list[float]()
+    planner = FakePlanner([*[0] * 6, 7, *[0] * 6])
     it = make_loop(FakeJournal(), planner, FakeSink(), waits=100, seed=1, is_scheduled=False)
-    plan = planner.plan
-
-    def note(*args: Any) -> tuple[CheckpointState, int]:
-        asked.append(it.threads.now)
-        return plan(*args)
-
-    planner.plan = note  # type: ignore[method-assign]
-    assert it.run() == exit_codes.DONE
-    waits = [round(later - earlier, 3) for earlier, later in itertools.pairwise(asked)]
+    waits = [round(each, 3) for each in measure_pauses(it, planner)]
     assert all(map(operator.ge, waits, [0.1, 0.2, 0.4, 0.5, 0.5, 0.5, 0.1, 0.1, 0.2, 0.4, 0.5]))
     assert min(waits[6:9]) < 0.5, "a batch ends the long waits"
     assert len(waits) > 20, "the driver goes on asking"
@@ -342,18 +347,9 @@ def test_a_lane_goes_on_while_the_batch_of_another_one_fails() -> None:
 
 
 def test_lanes_together_ask_brokers_no_more_often_than_one() -> None:
-    planner, asked = TwoQueues(), list[float]()
-    state = make_state({A: 0, B: 0}, batch=-1)
+    planner, state = TwoQueues(), make_state({A: 0, B: 0}, batch=-1)
     it = make_loop(FakeJournal(), planner, FakeSink(), state, lanes=2, seed=4)
-    plan = planner.plan
-
-    def note(*args: Any) -> tuple[CheckpointState, int]:
-        asked.append(it.threads.now)
-        return plan(*args)
-
-    planner.plan = note  # type: ignore[method-assign]
-    assert it.run() == exit_codes.DONE
-    assert min(later - earlier for earlier, later in itertools.pairwise(asked)) > 0.099
+    assert min(measure_pauses(it, planner)) > 0.099
 
 
 def test_an_assignment_is_adopted_once_all_lanes_follow_it() -> None:
