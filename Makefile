@@ -33,7 +33,7 @@ chaos: setup ## Play random events with a group on its own node; needs root. ARG
 histories: setup ## Play random histories of one queue: deletions, slaves that lag, resets; takes minutes. ARGS="--seed 7" repeats them
 	@$(IN_DEV) pytest tests/histories/test_histories.py $(ARGS)
 
-kills: setup ## Play random histories of flows whose processes are killed and frozen; takes an hour. ARGS="--seed 7" repeats them
+kills: setup ## Play random histories of jobs whose processes are killed and frozen; takes hours. ARGS="-k flow --histories 50 --seed 7"
 	@$(IN_DEV) pytest tests/kills/test_kills.py $(ARGS)
 
 exactly-once: setup ## Kill and freeze followers that keep positions, over 200,000 messages; takes minutes. ARGS="--seed 7" repeats them

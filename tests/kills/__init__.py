@@ -1,6 +1,7 @@
 """
-Random histories of a flow whose processes are killed and frozen, on real brokers.
+Random histories of a job whose processes are killed and frozen, on real brokers.
 
-Driver and tasks are real processes with everything that a flow has, except Spark. `playing` starts
-and replaces them, as Spark would, so a history takes only seconds.
+`batch` plays a job with batches, with real Spark. `flow` plays a flow, without Spark: driver
+and tasks are real processes with everything else that a flow has. It starts and replaces them, as
+Spark would, so a history takes only seconds.
 """

@@ -11,12 +11,12 @@ import pytest
 
 from mq_client.blocking import Client
 from sandbox import jars, rocketmq
-from tests.kills import batches, playing
+from tests.kills import batch, flow
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 
-@pytest.mark.parametrize("engine", [playing, batches], ids=["flow", "batches"])
+@pytest.mark.parametrize("engine", [flow, batch], ids=["flow", "batch"])
 def test_each_message_is_written_once_whoever_is_killed(
     engine: ModuleType,
     seed: int,

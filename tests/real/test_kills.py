@@ -7,7 +7,7 @@ import pytest
 from mq_client.blocking import Client
 from sandbox import jars
 from sandbox.rocketmq import RocketMq
-from tests.kills import playing
+from tests.kills import flow
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -20,4 +20,4 @@ def test_each_message_is_written_once_whoever_is_killed(
     for number in range(HISTORIES):
         folder = tmp_path / str(number)
         folder.mkdir()
-        playing.play(rocketmq, client, folder, f"{unique_name}-{number}", seed + number)
+        flow.play(rocketmq, client, folder, f"{unique_name}-{number}", seed + number)
