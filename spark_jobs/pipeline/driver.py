@@ -20,6 +20,7 @@ from spark_jobs.pipeline.batch import engine as batch_engine
 from spark_jobs.pipeline.failures import UsersPartError
 from spark_jobs.pipeline.flow import engine as flow_engine
 from spark_jobs.pipeline.flow import users as flow_users
+from spark_jobs.pipeline.starting import StartStep, StartTimes
 
 log = logging.getLogger("evenkeel.job")
 
@@ -41,15 +42,21 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
             raise UsageError("source: a job needs the option group")
         choice = engines.choose(job, reading)
         log.info("engine %s", choice)
+        start = StartTimes()
+        start.note(StartStep.PYTHON)
         if choice.engine is JobEngine.FLOW:
             flow = flow_users.read(job, reading)
-            with session.open_context(job, session.FLOW_SETTINGS) as context:
+            with session.open_context(job, session.FLOW_SETTINGS, start) as context:
                 _stop_on_signals(stop)  # again: Spark has set its own handler
-                return flow_engine.run(context, job, reading, flow, assignments, stop, str(choice))
+                return flow_engine.run(
+                    context, job, reading, flow, assignments, stop, str(choice), start
+                )
         users = users_part.read(job, assignments.confirm)
-        with session.open_session(job) as spark:
+        with session.open_session(job, start) as spark:
             _stop_on_signals(stop)  # as above
-            return batch_engine.run(spark, job, reading, users, assignments, stop, str(choice))
+            return batch_engine.run(
+                spark, job, reading, users, assignments, stop, str(choice), start
+            )
     except (UsageError, UsersPartError) as error:
         log.error("the job cannot start: %s", error)
         assignments.report(BareReport(str(error)))

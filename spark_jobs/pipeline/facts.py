@@ -52,6 +52,8 @@ class JobFacts:
     lanes: Sequence[LaneFacts] = ()
     engine: str = ""
     """The engine, and why it was chosen."""
+    started: Mapping[str, float] = field(default_factory=dict)
+    """When each step of the driver's start was done, in seconds (`starting`)."""
 
     def report(self) -> DriverReport:
         """Make the report for the publisher of the assignment."""

@@ -167,6 +167,14 @@ def _make_metrics(facts: JobFacts) -> Iterator[Metric]:
         cancelled.add_metric([silent], count)
     yield cancelled
     yield from _make_lane_metrics(facts.lanes)
+    started = GaugeMetricFamily(
+        f"{PREFIX}start_seconds",
+        "Time from the start of the driver until each step of its start was done",
+        labels=["step"],
+    )
+    for step, seconds in facts.started.items():
+        started.add_metric([step], seconds)
+    yield started
     rows = CounterMetricFamily(f"{PREFIX}rows", "Pulled rows", labels=["slot"])
     for slot, count in list(tally.rows.items()):
         rows.add_metric([slot], count)

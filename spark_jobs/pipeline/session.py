@@ -9,6 +9,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from contract.job_file import JobFile
+from spark_jobs.pipeline.starting import StartStep, StartTimes
 from spark_jobs.source import RocketMQ
 
 SETTINGS = {
@@ -39,16 +40,19 @@ _INSTANCES = "spark.executor.instances"
 
 
 @contextmanager
-def open_session(job: JobFile) -> Iterator[SparkSession]:
+def open_session(job: JobFile, start: StartTimes) -> Iterator[SparkSession]:
     """Open a Spark session with the settings that a job needs, and the settings in its file."""
-    with open_context(job, SETTINGS) as context:
+    with open_context(job, SETTINGS, start) as context:
         spark = SparkSession(context)
         spark.dataSource.register(RocketMQ)
+        start.note(StartStep.SQL)
         yield spark
 
 
 @contextmanager
-def open_context(job: JobFile, needed: Mapping[str, str]) -> Iterator[SparkContext]:
+def open_context(
+    job: JobFile, needed: Mapping[str, str], start: StartTimes
+) -> Iterator[SparkContext]:
     """Open Spark without SQL, with the needed settings, and the settings in the job's file."""
     settings = {"spark.app.name": job.name, **needed, **job.spark}
     for name in needed.keys() & job.spark.keys() & JAVA_OPTIONS:
@@ -56,7 +60,9 @@ def open_context(job: JobFile, needed: Mapping[str, str]) -> Iterator[SparkConte
     # The program that starts the JVM refuses zero executors; Spark itself allows that.
     of_the_jvm = {name: value for name, value in settings.items() if name != _INSTANCES}
     gateway = launch_gateway(_make_conf(of_the_jvm))  # type: ignore[no-untyped-call]  # PySpark's
+    start.note(StartStep.JAVA)
     context = SparkContext(conf=_make_conf(settings), gateway=gateway)
+    start.note(StartStep.CONTEXT)
     try:
         yield context
     finally:

@@ -48,6 +48,7 @@ from spark_jobs.pipeline.flow.sinks import folders
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
+from spark_jobs.pipeline.starting import StartStep, StartTimes
 from spark_jobs.pipeline.users_part import UsersPart
 from spark_jobs.pipeline.warm_ups import SqlWarmUp, WarmUps
 
@@ -67,8 +68,10 @@ class BatchEngine:
         slots: ExecutorSlots,
         group: JobGroup,
         engine: str,
+        start: StartTimes,
     ) -> None:
         """Do nothing yet. `engine` is for the report."""
+        self._start = start
         self._loop = loop
         self._batches = batches
         self._assignments = assignments
@@ -107,6 +110,7 @@ class BatchEngine:
             engine=self._engine,
             cancelled=dict(self._loop.cancelled),
             lanes=self._loop.collect(),
+            started=dict(self._start.seconds),
         )
 
     def _turn(self) -> None:
@@ -120,7 +124,9 @@ class BatchEngine:
         self._report()
 
     def _report(self) -> None:
-        self._assignments.report(self.collect().report())
+        facts = self.collect()
+        self._start.look(facts)
+        self._assignments.report(facts.report())
 
 
 def run(
@@ -131,6 +137,7 @@ def run(
     assignments: Assignments,
     stop: threading.Event,
     engine: str,
+    start: StartTimes,
 ) -> int:
     """Make the parts of a driver, and run it. `engine`: for the report."""
     context = spark.sparkContext
@@ -147,6 +154,7 @@ def run(
     state = begin_patiently(opener.open, assignments, stop)
     if state is None:
         return exit_codes.TRY_AGAIN
+    start.note(StartStep.CHECKPOINT)
     followed, dealer = AssignmentFollower(assignments), LaneDealer(job.lanes)
     tally = context.accumulator(Tally(), Tallies())
     client = connections.get_client(reading.cluster)
@@ -162,7 +170,7 @@ def run(
         state, journal, planner, threads, batches, dealer, watch,
         job.trigger_seconds, is_scheduled=is_scheduled,
     )  # fmt: skip
-    driver = BatchEngine(loop, batches, assignments, followed, slots, group, engine)
+    driver = BatchEngine(loop, batches, assignments, followed, slots, group, engine, start)
     if job.metrics_port is not None:
         metrics.serve(job.metrics_port)
     try:

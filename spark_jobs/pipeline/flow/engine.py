@@ -42,6 +42,7 @@ from spark_jobs.pipeline.flow.users import FlowPart
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
+from spark_jobs.pipeline.starting import StartStep, StartTimes
 from spark_jobs.pipeline.warm_ups import PythonWarmUp, WarmUps
 
 log = logging.getLogger("evenkeel.job")
@@ -62,8 +63,10 @@ class FlowEngine:
         group: JobGroup,
         engine: str,
         beginning: FlowBeginning,
+        start: StartTimes,
     ) -> None:
         """Do nothing yet. `engine` describes the engine in the report."""
+        self._start = start
         self._server = server
         self._tasks = tasks
         self._assignments = assignments
@@ -116,6 +119,7 @@ class FlowEngine:
             given_up=server.given_up,
             refused=server.refused,
             engine=self._engine,
+            started=dict(self._start.seconds),
         )
 
     def _is_complete(self) -> bool:
@@ -137,7 +141,9 @@ class FlowEngine:
         self._report(None)
 
     def _report(self, error: str | None) -> None:
-        report = self.collect().report()
+        facts = self.collect()
+        self._start.look(facts)
+        report = facts.report()
         if error is not None:
             report = msgspec.structs.replace(report, error=error)
         self._assignments.report(report)
@@ -151,6 +157,7 @@ def run(
     assignments: Assignments,
     stop: threading.Event,
     engine: str,
+    start: StartTimes,
 ) -> int:
     """Make the parts of a flow's driver, and run it. `engine` describes the engine in reports."""
     requests = ExecutorRequests(context, job.executors)
@@ -167,6 +174,7 @@ def run(
     beginning = begin_patiently(beginner.begin, assignments, stop)
     if beginning is None:
         return exit_codes.TRY_AGAIN
+    start.note(StartStep.CHECKPOINT)
     # The driver's term is the number of the last entry that it wrote when it took the journal.
     sinks = users.open_sinks(beginning.state.query, journal.number)
     secret = secrets.token_hex(32)
@@ -187,7 +195,7 @@ def run(
     group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
     flow = FlowEngine(
         server, tasks, assignments, AssignmentFollower(assignments), slots, group, engine,
-        beginning,
+        beginning, start,
     )  # fmt: skip
     metrics = JobMetrics(flow.collect, lambda: group.measure_lag(server.ends))
     if job.metrics_port is not None:

@@ -167,6 +167,7 @@ def serve_as_driver(stack: ExitStack) -> Target:
         tally=tally,
         error=None,
         cancelled={"broker": 1},
+        started={"python": 0.5},
         lanes=[LaneFacts(0, 42, 1.5, 700, ["broker-b"])],
     )
     metrics = JobMetrics(lambda: facts, lambda: {MessageQueue("orders", "broker-a", 0): 7})

@@ -152,7 +152,7 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     facts = JobFacts(
         3, 2, 41, {"s-0": ONE}, is_pinned=True, tally=tally, error=None, given_up=8, refused=9,
         cancelled={"broker": 2},
-        lanes=[LaneFacts(0), LaneFacts(1, 42, 3.5, 700, ["broker-b"])],
+        started={"java": 2.2}, lanes=[LaneFacts(0), LaneFacts(1, 42, 3.5, 700, ["broker-b"])],
     )  # fmt: skip
     shown = JobMetrics(lambda: facts, lambda: {A: 6})
     shown.batch.observe(0.4)
@@ -173,6 +173,7 @@ def test_metrics_show_what_the_job_knows_and_what_the_brokers_hold() -> None:
     assert [found("evenkeel_job_lane_batch_seconds", each) for each in lanes] == [0, 3.5]
     assert [found("evenkeel_job_lane_batch_offsets", each) for each in lanes] == [0, 700]
     assert found("evenkeel_job_lane_left_out", {"lane": "1", "broker": "broker-b"}) == 1
+    assert found("evenkeel_job_start_seconds", {"step": "java"}) == 2.2
     queue = {"topic": "orders", "broker": "broker-a", "queue": "0"}
     assert found("evenkeel_job_lag_messages", queue) == 6
 
