@@ -84,6 +84,13 @@ class Effect:
     """
     delay: float | None
     """The 99th percentile of the seconds from storing to consuming; None without messages."""
+    median_delay: float | None = None
+    """The median of the same."""
+    by_owner: Mapping[str, float] = field(default_factory=dict)
+    """
+    For each owner before the event, the longest time that one of its queues stood still, in
+    seconds.
+    """
 
     @property
     def standstill(self) -> float:
@@ -93,6 +100,11 @@ class Effect:
     def find_standstill_beside(self, broker: str) -> float:
         """Find the longest time that a queue of the other brokers stood still."""
         return max(still for name, still in self.standstills.items() if name != broker)
+
+    @property
+    def standstill_of_others(self) -> float:
+        """The same of the queues of all owners but the one whose queues stood still longest."""
+        return max(sorted(self.by_owner.values())[:-1], default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +154,12 @@ class _Seen:
             for queue, found in self.gaps.items()
         }
         standstills: dict[str, float] = defaultdict(float)
+        by_owner: dict[str, float] = defaultdict(float)
         for queue, still in longest.items():
             standstills[queue.broker] = max(standstills[queue.broker], still)
+            if owner := begin.owners.get(queue):
+                by_owner[owner] = max(by_owner[owner], still)
+        delays = sorted(delay for at, delay in self.delays if begin.at < at <= end.at)
         return Effect(
             sum(begin.at < at <= end.at for at in self.again),
             standstills,
@@ -151,7 +167,9 @@ class _Seen:
             max((count for at, count in self.backlog if begin.at < at <= end.at), default=0),
             sum(end.owners.get(queue, owner) != owner for queue, owner in begin.owners.items()),
             max(self._list_takeovers(begin.at, end.at), default=None),
-            _find_p99([delay for at, delay in self.delays if begin.at < at <= end.at]),
+            _find_share(delays, 0.99),
+            _find_share(delays, 0.5),
+            by_owner,
         )
 
     def _list_takeovers(self, begin: float, end: float) -> Iterator[float]:
@@ -162,8 +180,9 @@ class _Seen:
                 yield min(at for at, reader in since if reader == since[-1][1]) - begin
 
 
-def _find_p99(delays: Sequence[float]) -> float | None:
-    return sorted(delays)[math.ceil(0.99 * len(delays)) - 1] if delays else None
+def _find_share(delays: Sequence[float], share: float) -> float | None:
+    """Find the delay that this share of the sorted delays does not exceed."""
+    return delays[math.ceil(share * len(delays)) - 1] if delays else None
 
 
 def _find_gaps(

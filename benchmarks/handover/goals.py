@@ -34,10 +34,23 @@ FLOW_GAPS = {
 """For a flow: the longest time that a queue may stand still, in seconds."""
 FLOW_BESIDE_SECONDS = 0.5
 FLOW_DELAY_SECONDS = 0.03
-PLANNED_SECONDS = 3.0
-KILL_SECONDS = 5.0
-DRIVER_SECONDS = 60.0
-HANG_RATIO = 1 / 6
+JOB_GAPS = {
+    scene.JOIN: 3.0,
+    scene.LEAVE: 3.0,
+    scene.KILL: 1.5,
+    scene.FREEZE: 4.0,
+    scene.CUT: 4.0,
+    scene.ADD: 3.0,
+    job.DRIVER: 25.0,
+    job.DRIVER_CUT: 45.0,
+}
+"""For a job with batches: the longest time that a queue may stand still, in seconds."""
+JOB_BESIDE = {scene.FREEZE: 1.5, scene.CUT: 1.5}
+"""The same for the queues of other executors."""
+JOB_BESIDE_SECONDS = 2.5
+JOB_BROKER_SECONDS = 2.0
+"""How much longer than with RocketMQ's consumer the queues of a killed broker may stand still."""
+JOB_DELAY_SECONDS, JOB_MEDIAN_SECONDS = 0.9, 0.5
 FEWEST_MOVES = {scene.JOIN: 2, scene.LEAVE: 2}
 """The fewest possible moves of eight queues when two consumers become three, or the reverse."""
 DUPLICATES, MOVED, STANDSTILL = map(attrgetter, ("duplicates", "moved", "standstill"))
@@ -52,19 +65,20 @@ def list_job_figures(rounds: Rounds, peer: Rounds | None) -> Iterator[Figure]:
         yield _limit(rounds, f"queues moved, {event}", rounds.worst(event, MOVED), 0, "")
     for event, fewest in FEWEST_MOVES.items():
         yield _limit(rounds, f"queues moved, {event}", rounds.worst(event, MOVED), fewest, "")
-    for event, limit in (
-        (scene.JOIN, PLANNED_SECONDS),
-        (scene.LEAVE, PLANNED_SECONDS),
-        (scene.ADD, PLANNED_SECONDS),
-        (scene.KILL, KILL_SECONDS),
-        (job.DRIVER, DRIVER_SECONDS),
-    ):
+    for event, limit in JOB_GAPS.items():
         yield _gap(rounds, event, limit)
+    for event, limit in JOB_BESIDE.items():
+        others = rounds.worst(event, attrgetter("standstill_of_others"))
+        yield _limit(rounds, f"longest gap, {event}, queues of others", others, limit, "s")
+    yield _beside(rounds, JOB_BESIDE_SECONDS)
+    yield _delay(rounds, JOB_DELAY_SECONDS)
+    median = rounds.find_worst(scene.QUIET, attrgetter("median_delay"))
+    assert median is not None, "a quiet time without messages"
+    name = f"stored until read, 50 %, {scene.QUIET}"
+    yield _limit(rounds, name, median, JOB_MEDIAN_SECONDS, "s")
     if peer:
-        for event in (scene.FREEZE, scene.CUT):
-            still = [side.worst(event, STANDSTILL) for side in (rounds, peer)]
-            name = f"{rounds.name}: longest gap, {event} / {peer.name}"
-            yield Figure(name, still[0], still[1], HANG_RATIO, "s", at_least=False)
+        limit = peer.worst(scene.BROKER, STANDSTILL) + JOB_BROKER_SECONDS
+        yield _gap(rounds, scene.BROKER, limit)
 
 
 def list_flow_figures(rounds: Rounds, peer: Rounds | None) -> Iterator[Figure]:

@@ -6,7 +6,7 @@ A job with batches and a flow play the same events.
 
 import contextlib
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,13 +19,13 @@ from sandbox.node.shop import GROUPS, PATIENTLY, SHOP, TOPICS, Shop, ShopGroup, 
 from sandbox.statuses import find_owners
 
 NAME = "Spark job"
-ABOUT = """a ConsumerGroup with a job, trigger 1 s, and a file sink. A message counts as
-  read when its batch is complete.
+ABOUT = """a ConsumerGroup with a job, trigger 0.2 s, a lane for each slot, and a file
+  sink. A message counts as read when its batch is complete.
 """
 CUT_SECONDS = 120.0
 DRIVER, DRIVER_CUT = "the driver is killed", "the driver is cut off"
 _STEADY_BATCHES = 2
-"""Consumption counts as steady after this number of batches with all queues."""
+"""Consumption counts as steady after this number of batches with messages of each queue."""
 
 
 class SparkJob:
@@ -87,7 +87,7 @@ class SparkJob:
         self.await_steady()
 
     def await_steady(self) -> None:
-        """Wait until the job follows the newest epoch, and new batches have all queues."""
+        """Wait until the job follows the newest epoch, and reads all queues."""
         self._group.wait_until_settled()
         begun = time.time()
         if not wait_patiently(lambda: self.is_steady(begun), bool):
@@ -118,12 +118,12 @@ class SparkJob:
                 yield Consumed(end, queue, numbers, [row["stored"] / 1000 for row in read], reader)
 
     def is_steady(self, begun: float) -> bool:
-        """Whether the last batches ended after `begun`, and have messages of every queue."""
-        queues = self.find_owners().keys()
-        lately = sorted(self.make_rows(), key=lambda it: it[0])[-_STEADY_BATCHES:]
-        return len(lately) == _STEADY_BATCHES and all(
-            end > begun and {self.find_queue(row) for row in rows} == queues for end, rows in lately
-        )
+        """Whether several batches have ended since `begun` that have messages of each queue."""
+        batches: Counter[MessageQueue] = Counter()
+        for end, rows in self.make_rows():
+            if end > begun:
+                batches.update({self.find_queue(row) for row in rows})
+        return all(batches[queue] >= _STEADY_BATCHES for queue in self.find_owners())
 
     def find_queue(self, row: sinks.Row) -> MessageQueue:
         """Find the queue of a row."""
@@ -162,7 +162,15 @@ EVENTS: Mapping[str, Callable[[Shop, SparkJob], None]] = {
 
 def apply_manifests(shop: Shop, topic: str, file: str) -> None:
     """Create a topic and a group from a manifest, and wait until the topic exists."""
-    shop.apply(manifests.fill(file, NAME=topic, QUEUES=scene.QUEUES, CONSUMERS=scene.CONSUMERS))
+    shop.apply(
+        manifests.fill(
+            file,
+            NAME=topic,
+            QUEUES=scene.QUEUES,
+            CONSUMERS=scene.CONSUMERS,
+            LANES=scene.CONSUMERS + 1,
+        )
+    )
     shop.wait_until_made(topic)
 
 

@@ -106,7 +106,17 @@ def test_the_delay_is_what_99_of_100_messages_do_not_exceed() -> None:
     times = [15 - number / 100 for number in range(1, 201)]
     found = played(read(9, ONE), Consumed(15, ONE, range(200), times, "a"))
     assert found.effects[STORM].delay == pytest.approx(1.98)
+    assert found.effects[STORM].median_delay == pytest.approx(1.0)
     assert found.effects[CALM].delay is None
+
+
+def test_the_others_are_all_owners_but_the_one_that_stood_still_longest() -> None:
+    found = measure(
+        [read(9, ONE, 0), read(9, TWO, 1), read(12, ONE, 2), read(17, TWO, 3)],
+        [Mark(STORM, 8.0, {ONE: "a", TWO: "b"}), Mark("the end", 20.0, {})],
+        Sent([(0.0, 4)]),
+    ).effects[STORM]
+    assert (found.standstill, found.standstill_of_others) == (8.0, 3.0)
 
 
 def test_the_lines_of_a_consumer_are_what_it_consumed(tmp_path: Path) -> None:
@@ -166,7 +176,7 @@ class Crew:
 def make_outcome(still: float, events: Iterable[str], duplicates: int = 0) -> Outcome:
     """Make a round in which queues of the first broker stand still twice as long as the others."""
     standstills = {BROKER: 2 * still, "rocketmq-broker-1": still}
-    effect = Effect(duplicates, standstills, 8 * still, 40, 0, None, still / 2)
+    effect = Effect(duplicates, standstills, 8 * still, 40, 0, None, still / 2, still / 3)
     effects = dict.fromkeys(events, effect)
     return Outcome(effects, sent=400, lost=0, duplicates=duplicates * len(effects))
 
@@ -193,7 +203,7 @@ def test_every_target_belongs_to_a_side_and_rocketmqs_side_has_none(
     figures = list(list_figures(all_played))
     assert [each.name for each in figures if not each.is_ok] == []
     counts = Counter(each.name.partition(":")[0] for each in figures)
-    assert counts == {"Spark job": 16, "Spark flow": 13, "Python follower": 15, "Java follower": 15}
+    assert counts == {"Spark job": 23, "Spark flow": 13, "Python follower": 15, "Java follower": 15}
 
 
 @pytest.mark.parametrize(
