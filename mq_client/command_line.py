@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from mq_client import access, errors
 from mq_client.blocking import Client
+from mq_client.operations.popping import MOST_POPPED
 from mq_client.tools import changing, looking, printing, sending
 
 EXAMPLES = """
@@ -26,6 +27,8 @@ examples:
   python -m mq_client lag billing orders
   python -m mq_client tail orders --from earliest --tags 'paid || refunded'
   python -m mq_client send orders 'hello' --tags paid --key o-17
+  python -m mq_client groups             # settings of all groups, by broker
+  python -m mq_client pop billing orders --ack
   python -m mq_client reset-offsets billing orders --to earliest
   python -m mq_client delete-topic orders
 
@@ -34,6 +37,7 @@ exit codes: 0 done, 1 the cluster could not answer or refused, 64 wrong usage, 1
 MISUSED = 64
 """Exit code for wrong usage. `evenkeel` uses the same one."""
 MOST_QUEUES = 65_535
+MOST_INVISIBLE = 24 * 60 * 60
 MOST_DELAY = 18
 """A broker's highest delay level by default. The broker treats higher levels like this one."""
 Command = Callable[[Client, argparse.Namespace], None]
@@ -122,6 +126,14 @@ def _make_parser() -> argparse.ArgumentParser:
     tailing.add_argument(
         "--group", default="mq_client-tail", help="the group to read as; nothing is committed"
     )
+    add_command(looking.show_groups, "groups")
+    pops = add_command(changing.pop, "pop", "group", "topic")
+    pops.add_argument("--most", type=_accept_up_to(MOST_POPPED), default=1, help="from each broker")
+    pops.add_argument(
+        "--invisible", type=_accept_up_to(MOST_INVISIBLE), default=60, metavar="SECONDS",
+        help="when they come again; default: 60",
+    )  # fmt: skip
+    pops.add_argument("--ack", action="store_true", help="nobody gets them again")
     sends = add_command(sending.send, "send", "topic")
     sends.add_argument("body", nargs="?", help="default: the standard input, line by line")
     sends.add_argument("--tags")

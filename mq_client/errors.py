@@ -139,6 +139,18 @@ class UnsupportedError(AnswerError):
     advice = "the broker is too old for this request, or a proxy does not support it"
 
 
+class PopsOffError(UnsupportedError):
+    """The broker cannot keep popped messages."""
+
+    advice = "the broker needs timerWheelEnable=true"
+
+
+class HandleError(AnswerError):
+    """The handle fits no message that this broker could have popped."""
+
+    advice = "acknowledge with the newest handle of the message, at the broker that it names"
+
+
 _BY_CODE: dict[int, type[AnswerError]] = {
     1: UnexpectedError,
     2: BusyError,
@@ -153,6 +165,7 @@ _BY_CODE: dict[int, type[AnswerError]] = {
     25: SubscriptionError,
     26: GroupUnknownError,
     29: BadParameterError,
+    209: BusyError,
 }
 
 

@@ -220,6 +220,39 @@ class TopicConfig:
                 )
 
 
+MOST_RETRIES = 16
+"""RocketMQ's default."""
+
+
+class RequestMode(Enum):
+    """How RocketMQ's own consumers of a group get the messages of a topic."""
+
+    PULL = "PULL"
+    POP = "POP"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """The settings of a group on one broker, with which the group is created or changed."""
+
+    group: str
+    is_enabled: bool = True
+    """Whether the broker gives messages to the group. Pops that already wait fail when they end."""
+    is_ordered: bool = False
+    most_retries: int = MOST_RETRIES
+
+    def __post_init__(self) -> None:
+        """Refuse invalid values."""
+        if not isinstance(self.group, str) or not self.group:
+            raise errors.UsageError(
+                f"group {self.group!r}: the name must be a string, and not empty"
+            )
+        if not is_whole(self.most_retries, 0, INT32_MAX):
+            raise errors.UsageError(
+                f"group {self.group!r}: most_retries is {self.most_retries!r}, not a whole number"
+            )
+
+
 class Stored(NamedTuple):
     """The queue and offset of a stored message, or of the first message of a batch."""
 

@@ -20,7 +20,15 @@ from mq_client.filters import Filter
 from mq_client.flows import Flow
 from mq_client.machine import Machine
 from mq_client.notices import Listeners
-from mq_client.operations import membership, offsets, pulling, routing, sending
+from mq_client.operations import (
+    groups,
+    membership,
+    offsets,
+    popping,
+    pulling,
+    routing,
+    sending,
+)
 from mq_client.pulling import READER_BYTES, Position
 
 Value = TypeVar("Value")
@@ -78,6 +86,15 @@ class Client:
     unlock = _make_method(membership.unlock)
     query_assignment = _make_method(membership.query_assignment)
     pull_batch = _make_method(pulling.pull_batch)
+    pop = _make_method(popping.pop)
+    acknowledge = _make_method(popping.acknowledge)
+    change_invisible = _make_method(popping.change_invisible)
+    send_to_dead_letters = _make_method(popping.send_to_dead_letters)
+    wait_for_messages = _make_method(popping.wait_for_messages)
+    count_parked_pops = _make_method(popping.count_parked_pops)
+    put_group = _make_method(groups.put_group)
+    list_groups = _make_method(groups.list_groups)
+    set_request_mode = _make_method(groups.set_request_mode)
     send = _make_method(sending.send)
     send_one_way = _make_method(sending.send_one_way)
 

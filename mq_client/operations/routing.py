@@ -185,15 +185,8 @@ def ask_brokers(
     return (yield from flows.ask_all(addresses, request, directory.times.answer))
 
 
-def put_topics(
-    directory: Directory, configs: Sequence[TopicConfig], on: Sequence[str] | None = None
-) -> Flow[None]:
-    """
-    Create topics, or change their numbers of queues and perm, on these brokers or on all brokers.
-
-    If a broker refuses, other brokers may already have changed the topics. The call can be
-    repeated.
-    """
+def find_masters(directory: Directory, on: Sequence[str] | None) -> Flow[dict[str, str]]:
+    """Find the addresses of the masters of these brokers, or of all brokers that have one now."""
     if isinstance(on, str):
         raise errors.UsageError(f"on={on!r} is not a list of brokers, such as [{on!r}]")
     known = (yield from list_brokers(directory)).brokers
@@ -204,6 +197,19 @@ def put_topics(
     addresses = {name: address for name, address in found.items() if address is not None}
     if not addresses:
         raise errors.NoBrokerError("the name server knows no broker with a master now")
+    return addresses
+
+
+def put_topics(
+    directory: Directory, configs: Sequence[TopicConfig], on: Sequence[str] | None = None
+) -> Flow[None]:
+    """
+    Create topics, or change their numbers of queues and perm, on these brokers or on all brokers.
+
+    If a broker refuses, other brokers may already have changed the topics. The call can be
+    repeated.
+    """
+    addresses = yield from find_masters(directory, on)
     request = cluster.PutTopics(tuple(configs))
     answers = yield from flows.ask_all(addresses, request, directory.times.answer)
     flows.require_all(answers)

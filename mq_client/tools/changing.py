@@ -4,6 +4,7 @@ import argparse
 
 from mq_client import errors
 from mq_client.blocking import Client
+from mq_client.tables import Row
 from mq_client.tools import looking, printing
 from mq_client.values import Route, TopicConfig
 
@@ -52,6 +53,28 @@ def delete_topic(client: Client, options: argparse.Namespace) -> None:
             f"topic {options.topic!r} is deleted: {row['queues']} queues with {row['messages']} "
             "messages"
         )
+
+
+def pop(client: Client, options: argparse.Namespace) -> None:
+    """Take messages from each broker, and show them. Without --ack they come again later."""
+    rows: list[Row] = []
+    for broker in client.find_route(options.topic, max_age=0).brokers:
+        found = client.pop(
+            options.group, options.topic, broker.broker,
+            most=options.most, invisible_ms=1000 * options.invisible, poll_ms=0,
+        )  # fmt: skip
+        if options.ack:
+            client.acknowledge(options.group, options.topic, [each.handle for each in found])
+        rows += [
+            {
+                "broker": each.message.broker,
+                "attempt": each.attempt,
+                "body": each.message.body.decode("utf-8", "backslashreplace"),
+                "handle": str(each.handle),
+            }
+            for each in found
+        ]
+    printing.print_rows(options, ["broker", "attempt", "body", "handle"], rows)
 
 
 def reset_offsets(client: Client, options: argparse.Namespace) -> None:

@@ -50,6 +50,24 @@ def show_members(client: Client, options: argparse.Namespace) -> None:
     printing.print_rows(options, ["client_id", "address", "language", "subscription"], rows)
 
 
+def show_groups(client: Client, options: argparse.Namespace) -> None:
+    """List the groups of all brokers, with their settings."""
+    columns = ["group", "broker", "enabled", "ordered", "retries"]
+    rows: list[Row] = [
+        {
+            "group": group,
+            "broker": broker,
+            "enabled": config.is_enabled,
+            "ordered": config.is_ordered,
+            "retries": config.most_retries,
+        }
+        for broker, found in client.list_groups().items()
+        for group, config in found.items()
+    ]
+    rows.sort(key=lambda row: (row["group"], row["broker"]))
+    printing.print_rows(options, columns, rows)
+
+
 def show_lag(client: Client, options: argparse.Namespace) -> None:
     """Show the lag of a group, queue by queue."""
     found = client.measure_lag(options.group, options.topic)

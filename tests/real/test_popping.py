@@ -1,0 +1,235 @@
+"""Messages are popped, acknowledged, kept, given back and put aside, with both stores."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mq_client import aio, errors
+from mq_client.blocking import Client
+from mq_client.command_line import main
+from mq_client.messages import Message
+from mq_client.operations.sending import RoundRobin
+from mq_client.popping import PoppedMessage
+from mq_client.values import GroupConfig, RequestMode
+from sandbox import jars, rocketmq
+from sandbox.rocketmq import RocketMq
+from sandbox.waiting import wait_for
+
+pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
+
+GUIDE = Path(__file__).parents[2] / "docs" / "single-messages.md"
+WHEEL = {"timerWheelEnable": "true"}
+STORES = {
+    "files": WHEEL,
+    "rocksdb": {
+        **WHEEL,
+        "popConsumerKVServiceInit": "true",
+        "popConsumerKVServiceEnable": "true",
+        "popConsumerFSServiceInit": "false",
+    },
+}
+GROUP, BROKER = "billing", "broker-a"
+LONG_MS, SHORT_MS = 600_000, 3_000
+
+
+@pytest.fixture(scope="module", params=STORES)
+def popping_mq(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
+    with rocketmq.run(1, properties=STORES[request.param]) as mq:
+        with Client(mq.name_server.address) as client:
+            client.put_group(GroupConfig(GROUP))
+        yield mq
+
+
+@pytest.fixture
+def popper(popping_mq: RocketMq) -> Iterator[Client]:
+    with Client(popping_mq.name_server.address) as client:
+        yield client
+
+
+@pytest.fixture
+def orders(popping_mq: RocketMq, unique_name: str) -> str:
+    popping_mq.create_topics({unique_name: 4})
+    return unique_name
+
+
+def send(client: Client, topic: str, count: int) -> set[bytes]:
+    chooser = RoundRobin()
+    bodies = [b"%d" % number for number in range(count)]
+    for body in bodies:
+        client.send([Message(topic, body)], chooser)
+    return set(bodies)
+
+
+def pop_until(pop: Callable[[], list[PoppedMessage]], count: int) -> list[PoppedMessage]:
+    """Pop until there are so many messages, or no more come."""
+    found: list[PoppedMessage] = []
+    wait_for(lambda: found.extend(pop()), lambda _: len(found) >= count)
+    return found
+
+
+def list_bodies(found: list[PoppedMessage]) -> set[bytes]:
+    return {each.message.body for each in found}
+
+
+def test_what_is_acknowledged_never_comes_again_and_what_is_not_does(
+    popper: Client, orders: str
+) -> None:
+    sent = send(popper, orders, 40)
+    first = pop_until(
+        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=SHORT_MS, poll_ms=100), 40
+    )
+    assert Counter(each.message.body for each in first) == Counter(sent)
+    assert {each.attempt for each in first} == {0}
+    popper.acknowledge(GROUP, orders, [each.handle for each in first[:20]])
+    popper.acknowledge(GROUP, orders, [first[20].handle])
+    again = pop_until(
+        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=LONG_MS, poll_ms=1000), 19
+    )
+    assert list_bodies(again) == list_bodies(first[21:])
+    assert {each.message.topic for each in again} == {orders}
+    assert min(each.attempt for each in again) >= 1
+    popper.acknowledge(GROUP, orders, [each.handle for each in again])
+    assert popper.pop(GROUP, orders, BROKER, poll_ms=SHORT_MS) == []
+
+
+def test_a_message_is_kept_or_given_back_and_only_its_newest_handle_counts(
+    popper: Client, orders: str
+) -> None:
+    send(popper, orders, 2)
+    kept, given_back = pop_until(
+        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=SHORT_MS, poll_ms=100), 2
+    )
+    newest = popper.change_invisible(GROUP, orders, kept.handle, LONG_MS)
+    popper.change_invisible(GROUP, orders, given_back.handle, 0)
+    popper.acknowledge(GROUP, orders, [given_back.handle])  # this handle is too old
+    [again] = pop_until(
+        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=LONG_MS, poll_ms=1000), 1
+    )
+    assert (again.message.body, again.attempt) == (given_back.message.body, 1)
+    assert popper.pop(GROUP, orders, BROKER, poll_ms=2 * SHORT_MS) == [], "the other is kept"
+    popper.acknowledge(GROUP, orders, [newest, again.handle])
+
+
+def test_a_message_that_nobody_can_handle_goes_to_the_dead_letters(
+    popper: Client, orders: str
+) -> None:
+    [body] = send(popper, orders, 1)
+    [found] = pop_until(lambda: popper.pop(GROUP, orders, BROKER, poll_ms=100), 1)
+    popper.send_to_dead_letters(GROUP, orders, found)
+    dead = f"%DLQ%{GROUP}"
+    ends = wait_for(
+        lambda: popper.list_offsets(dead), lambda seen: any(q.max for q in seen.values())
+    )
+    assert sum(each.max - each.min for each in ends.values()) == 1
+    assert body == found.message.body
+
+
+def test_a_pop_waits_for_messages_and_is_seen_while_it_waits(popper: Client, orders: str) -> None:
+    def count_parked() -> int:
+        return popper.count_parked_pops(GROUP, orders)[BROKER]
+
+    async def play() -> list[PoppedMessage]:
+        async with aio.Client(popper.directory.name_servers) as client:
+            popping = asyncio.create_task(client.pop(GROUP, orders, BROKER, poll_ms=60_000))
+            await asyncio.to_thread(wait_for, count_parked, bool)
+            await asyncio.to_thread(send, popper, orders, 1)
+            found = await popping
+            await client.acknowledge(GROUP, orders, [each.handle for each in found])
+            return found
+
+    assert list_bodies(asyncio.run(play())) == {b"0"}
+    assert count_parked() == 0
+    assert not popper.wait_for_messages(GROUP, orders, BROKER, poll_ms=100)
+    send(popper, orders, 1)
+    assert popper.wait_for_messages(GROUP, orders, BROKER)
+
+
+def test_an_ordered_queue_waits_until_its_messages_are_acknowledged(
+    popper: Client, orders: str
+) -> None:
+    send(popper, orders, 12)
+
+    def pop() -> list[PoppedMessage]:
+        return popper.pop(
+            GROUP, orders, BROKER, most=2, invisible_ms=LONG_MS, poll_ms=100, queue_id=1,
+            is_ordered=True,
+        )  # fmt: skip
+
+    first = pop_until(pop, 1)
+    assert all(each.handle.is_ordered for each in first)
+    assert pop() == [], "the queue is blocked"
+    popper.acknowledge(GROUP, orders, [each.handle for each in first])
+    rest = pop_until(pop, 1)
+    offsets = [each.message.queue_offset for each in first + rest]
+    assert offsets == sorted(offsets)
+
+
+def test_the_program_of_the_guide_runs(
+    popper: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", ";".join(popper.directory.name_servers))
+    [program] = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(program, str(GUIDE), "exec"), {})
+    shown = capsys.readouterr().out.splitlines()
+    assert sorted(shown) == [
+        "delivered b'parcel 0'", "delivered b'parcel 2'", "tried again in 10 s b'parcel 1'",
+    ]  # fmt: skip
+
+
+def test_refusals_are_typed(popper: Client, orders: str) -> None:
+    send(popper, orders, 1)
+    [found] = pop_until(lambda: popper.pop(GROUP, orders, BROKER, poll_ms=100), 1)
+    for wrong in (found.handle._replace(queue_id=99), found.handle._replace(offset=10**6)):
+        with pytest.raises(errors.HandleError):
+            popper.acknowledge(GROUP, orders, [wrong])
+    with pytest.raises(errors.TopicUnknownError):
+        popper.pop(GROUP, "nothing", BROKER)
+    with pytest.raises(errors.NoBrokerError):
+        popper.pop(GROUP, orders, "broker-z")
+    with pytest.raises(errors.BadParameterError):
+        popper.pop(GROUP, orders, BROKER, queue_id=99, poll_ms=0)
+    popper.put_group(GroupConfig("paused", is_enabled=False))
+    with pytest.raises(errors.NotPermittedError):
+        popper.pop("paused", orders, BROKER, poll_ms=0)
+    found_groups = popper.list_groups()[BROKER]
+    assert not found_groups["paused"].is_enabled
+    assert found_groups[GROUP] == GroupConfig(GROUP)
+    popper.set_request_mode(GROUP, orders, RequestMode.POP)
+
+
+def test_a_broker_without_a_timer_wheel_says_what_it_needs(
+    client: Client, topic: str, group: str
+) -> None:
+    client.put_group(GroupConfig(group))
+    with pytest.raises(errors.PopsOffError, match="timerWheelEnable=true"):
+        client.pop(group, topic, BROKER, poll_ms=0)
+
+
+def test_the_command_line_pops_and_lists_groups(
+    popper: Client, orders: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    send(popper, orders, 1)
+    server = ["--name-server", ",".join(popper.directory.name_servers), "-o", "json"]
+    shown = wait_for(
+        lambda: _run([*server, "pop", GROUP, orders, "--ack"], capsys), lambda rows: rows != []
+    )
+    assert [(row["broker"], row["attempt"], row["body"]) for row in shown] == [(BROKER, 0, "0")]
+    groups = _run([*server, "groups"], capsys)
+    assert {
+        "group": GROUP,
+        "broker": BROKER,
+        "enabled": True,
+        "ordered": False,
+        "retries": 16,
+    } in groups
+
+
+def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+    assert main(words) == 0
+    rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return rows
