@@ -21,6 +21,8 @@ ORDERED = 999
 POP_CK = "POP_CK"
 """The property in which a broker with the file store puts the handle of a message from retries."""
 _PARTS = 8
+_MOST_SPAN = 1 << 16
+"""An answer to a pop spans far fewer offsets of a queue."""
 
 
 class PopSource(Enum):
@@ -79,6 +81,8 @@ def parse_handle(text: str) -> PopHandle:
         numbers = map(int, (*parts[:4], *parts[6:]))
         start, popped_at, invisible, revive, queue, offset = numbers
         source = PopSource(parts[4])
+        if not 0 <= offset - start < _MOST_SPAN:
+            raise ValueError
     except ValueError as error:
         raise errors.UsageError(
             f"{text!r} is not the handle of a popped message; one is "

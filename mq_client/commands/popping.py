@@ -14,8 +14,8 @@ from mq_client.popping import PopHandle, Popped, PopSource
 
 ALL_QUEUES = -1
 NOTHING_IN_TIME = 210
-BAD_HANDLE = frozenset({1, 13, 208})
-"""Codes: it is broken, of a queue that does not exist, or of an offset that does not exist."""
+BAD_HANDLE = frozenset({13, 208})
+"""Codes: there is no such queue, or no such offset."""
 
 
 @dataclass(frozen=True, slots=True)
