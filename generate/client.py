@@ -79,7 +79,15 @@ def _list_arguments(arguments: ast.arguments) -> Iterator[str]:
     missing = len(arguments.args) - len(arguments.defaults)
     for number, each in enumerate(arguments.args):
         default = arguments.defaults[number - missing] if number >= missing else None
-        yield ast.unparse(each) + (f" = {ast.unparse(default)}" if default else "")
+        yield _write_argument(each, default)
+    if arguments.kwonlyargs:
+        yield "*"
+        for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+            yield _write_argument(each, default)
+
+
+def _write_argument(argument: ast.arg, default: ast.expr | None) -> str:
+    return ast.unparse(argument) + (f" = {ast.unparse(default)}" if default else "")
 
 
 def _list_errors() -> Iterator[str]:

@@ -5,6 +5,7 @@ RocketMQ's fastjson writes `{0: "..."}` and even `{{"topic": ...}: {...}}`. A ke
 becomes a tuple of its sorted items, because it must be hashable. Other keys stay as they are.
 """
 
+import contextlib
 import json
 import re
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from mq_client import errors
 
 MOST_LEVELS = 64
 """Maximum depth. RocketMQ's answers have five levels; Python's parser fails at about 1,000."""
+MOST_FAILURES = 64
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
@@ -24,23 +26,26 @@ def parse(data: bytes | bytearray | memoryview) -> Any:
         text = str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise errors.ProtocolError(f"JSON is not UTF-8: {error}") from error
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
-    except (ValueError, RecursionError):
+    try:
         return _JsonParser(text).parse()
+    except RecursionError as error:
+        raise errors.ProtocolError("JSON has too many levels") from error
 
 
 class _JsonParser:
     """
-    A recursive descent parser. The standard library parses every value that it can: it is faster.
+    A recursive descent parser. The standard library parses the values that it can: it is faster.
 
-    It fails at the first key that is not a string. So each character is read at most once for each
-    level around it.
+    It fails at the first key that is not a string. After `MOST_FAILURES`, it parses only strings,
+    numbers and words, so that no text takes long.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.place = 0
+        self.failures = 0
 
     def parse(self) -> Any:
         value = self._parse_value(0)
@@ -52,15 +57,18 @@ class _JsonParser:
         if level > MOST_LEVELS:
             self._refuse(f"more than {MOST_LEVELS} levels")
         mark = self._peek()
-        try:
-            value, self.place = _DECODER.raw_decode(self.text, self.place)
-        except (ValueError, RecursionError):
-            if mark == "{":
-                return self._parse_object(level)
-            if mark == "[":
-                return self._parse_array(level)
+        if mark not in ("{", "[") or self.failures < MOST_FAILURES:
+            try:
+                value, self.place = _DECODER.raw_decode(self.text, self.place)
+            except (ValueError, RecursionError):
+                self.failures += 1
+            else:
+                return value
+        if mark == "{":
+            return self._parse_object(level)
+        if mark != "[":
             self._refuse("no value")
-        return value
+        return self._parse_array(level)
 
     def _parse_object(self, level: int) -> dict[Any, Any]:
         found: dict[Any, Any] = {}

@@ -6,6 +6,7 @@ eight parts, separated by blanks. A message that comes again has a new handle. A
 its invisible time, only the new handle counts.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,13 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from mq_client import errors
 
 if TYPE_CHECKING:
-    from mq_client.messages import StoredMessage
+    from mq_client.messages import StoredMessage, Unreadable
 
 ORDERED = 999
 """The number of the revive queue in handles of ordered pops."""
 POP_CK = "POP_CK"
 """The property in which a broker with the file store puts the handle of a message from retries."""
-_PARTS = 8
+_NUMBER = "([0-9]{1,19})"
+_HANDLE = re.compile(rf"{' '.join([_NUMBER] * 4)} ([012]) (\S+) {_NUMBER} {_NUMBER}")
 _MOST_SPAN = 1 << 16
 """An answer to a pop spans far fewer offsets of a queue."""
 
@@ -74,21 +76,19 @@ class PopHandle(NamedTuple):
 
 def parse_handle(text: str) -> PopHandle:
     """Read a handle. Raise a `UsageError` if it is none."""
-    parts = text.split(" ")
-    try:
-        if len(parts) != _PARTS or not parts[5]:
-            raise ValueError
-        numbers = map(int, (*parts[:4], *parts[6:]))
-        start, popped_at, invisible, revive, queue, offset = numbers
-        source = PopSource(parts[4])
-        if not 0 <= offset - start < _MOST_SPAN:
-            raise ValueError
-    except ValueError as error:
-        raise errors.UsageError(
-            f"{text!r} is not the handle of a popped message; one is "
-            "'7 1790000000000 30000 0 0 broker-a 3 7'"
-        ) from error
-    return PopHandle(start, popped_at, invisible, revive, source, parts[5], queue, offset)
+    found = _HANDLE.fullmatch(text)
+    if found is not None:
+        *before, source, broker, queue, offset = found.groups()
+        start, popped_at, invisible, revive = map(int, before)
+        handle = PopHandle(
+            start, popped_at, invisible, revive, PopSource(source), broker, int(queue), int(offset)
+        )
+        if 0 <= handle.offset - handle.start < _MOST_SPAN:
+            return handle
+    raise errors.UsageError(
+        f"{text!r} is not the handle of a popped message; one is "
+        "'7 1790000000000 30000 0 0 broker-a 3 7'"
+    )
 
 
 class PoppedMessage(NamedTuple):
@@ -98,6 +98,8 @@ class PoppedMessage(NamedTuple):
     handle: PopHandle
     attempt: int
     """How often the message was delivered before; 0 at first."""
+    error: str = ""
+    """Why the body cannot be read. It is then as it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,22 +119,48 @@ class Popped:
         """Decode the messages. Those of the group's retries get their topic back."""
         from mq_client import decoding
 
+        unreadable: list[Unreadable] = []
+        try:
+            found = list(decoding.decode(self.body, broker))
+        except errors.CorruptMessageError:
+            whole = decoding.drop_unreadable(self.body, broker, unreadable)
+            found = list(decoding.decode(whole, broker))
         sources = {each.name_topic(group, topic): each for each in PopSource}
-        found = []
-        for message in decoding.decode(self.body, broker):
-            given = message.properties.get(POP_CK)
-            source = sources.get(message.topic)
-            if given is not None:
-                handle = _read_given(given)
-            elif source is not None:
-                handle = self._make_handle(message, source)
-            else:
-                raise errors.ProtocolError(
-                    f"a pop of {topic!r} got a message of {message.topic!r}, with no handle"
-                )
-            message = message._replace(topic=topic)
-            found.append(PoppedMessage(message, handle, self._count_attempts(message, handle)))
-        return found
+        every = [(message, "") for message in found]
+        every += [(each.message, each.reason) for each in unreadable]
+        return [self._make_popped(message, error, sources, topic) for message, error in every]
+
+    def _make_popped(
+        self,
+        message: "StoredMessage",
+        error: str,
+        sources: Mapping[str, PopSource],
+        topic: str,
+    ) -> PoppedMessage:
+        source = sources.get(message.topic)
+        if source is None:
+            raise errors.ProtocolError(
+                f"a pop of {topic!r} got a message of {message.topic!r}: it is not asked for"
+            )
+        handle = self._make_handle(message, self._find_source(message, source))
+        attempt = self._count_attempts(message, handle)
+        return PoppedMessage(message._replace(topic=topic), handle, attempt, error)
+
+    def _find_source(self, message: "StoredMessage", source: PopSource) -> PopSource:
+        """
+        Find out which topic has the message.
+
+        A broker with the file store gives messages from retries their topic back, and adds the
+        handle as a property. A producer may have set that property too, so it must fit.
+        """
+        try:
+            given = parse_handle(message.properties.get(POP_CK, ""))
+        except errors.UsageError:
+            return source
+        place = (message.broker, message.queue_id, message.queue_offset)
+        fits = place == (given.broker, given.queue_id, given.offset)
+        is_known = self.starts.get((given.source, str(given.queue_id))) == given.start
+        return given.source if fits and is_known else source
 
     def _make_handle(self, message: "StoredMessage", source: PopSource) -> PopHandle:
         start = self.starts.get((source, str(message.queue_id)))
@@ -152,10 +180,3 @@ class Popped:
         of_message = (handle.source, f"qo{handle.queue_id}%{handle.offset}")
         of_queue = (handle.source, str(handle.queue_id))
         return self.attempts.get(of_message, self.attempts.get(of_queue, 0))
-
-
-def _read_given(text: str) -> PopHandle:
-    try:
-        return parse_handle(text)
-    except errors.UsageError as error:
-        raise errors.ProtocolError(f"the property {POP_CK}: {error}") from error

@@ -247,7 +247,7 @@ class GroupConfig:
             raise errors.UsageError(
                 f"group {self.group!r}: the name must be a string, and not empty"
             )
-        if not is_whole(self.most_retries, 0, INT32_MAX):
+        if not is_whole(self.most_retries, -INT32_MAX - 1, INT32_MAX):
             raise errors.UsageError(
                 f"group {self.group!r}: most_retries is {self.most_retries!r}, not a whole number"
             )

@@ -103,8 +103,8 @@ class Effect:
 
     @property
     def standstill_of_others(self) -> float:
-        """The same of the queues of all owners but the one whose queues stood still longest."""
-        return max(sorted(self.by_owner.values())[:-1], default=0.0)
+        """The same of the queues of all owners but the last by name, which faults strike."""
+        return max(still for owner, still in self.by_owner.items() if owner != max(self.by_owner))
 
 
 @dataclass(frozen=True, slots=True)

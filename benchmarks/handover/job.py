@@ -54,7 +54,7 @@ class SparkJob:
         self._await_another(slot, pod)
 
     def strike(self, fault: scene.Fault) -> None:
-        """Apply a fault to an executor; Spark replaces the executor when it notices."""
+        """Apply a fault to the executor of the last slot; Spark replaces it when it notices."""
         slot, pod = max(self._group.find_executors().items())
         self._struck.enter_context(fault(SHOP, pod))
         self._await_another(slot, pod)
@@ -123,7 +123,8 @@ class SparkJob:
         for end, rows in self.make_rows():
             if end > begun:
                 batches.update({self.find_queue(row) for row in rows})
-        return all(batches[queue] >= _STEADY_BATCHES for queue in self.find_owners())
+        owners = self.find_owners()
+        return bool(owners) and all(batches[queue] >= _STEADY_BATCHES for queue in owners)
 
     def find_queue(self, row: sinks.Row) -> MessageQueue:
         """Find the queue of a row."""

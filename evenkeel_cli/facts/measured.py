@@ -25,7 +25,7 @@ class MeasuredLane:
     """For how long it has been running."""
     offsets: int = 0
     left_out: set[str] = field(default_factory=set)
-    """Brokers that do not answer, and that the batches leave out."""
+    """Brokers that did not answer, and from which the lane has read nothing since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from mq_client.frames import Frame
 from mq_client.popping import PopHandle, Popped, PopSource
 
 ALL_QUEUES = -1
-NOTHING_IN_TIME = 210
+NOTHING_IN_TIME, TOO_MANY_WAIT = 210, 209
 BAD_HANDLE = frozenset({13, 208})
 """Codes: there is no such queue, or no such offset."""
 
@@ -236,6 +236,9 @@ class Notification(Request[bool]):
 
     def read(self, answer: Frame) -> bool:
         """Read whether there is a message."""
+        if answer.fields.get("pollingFull") == "true":
+            remark = "too many requests wait at this broker"
+            raise errors.BusyError(self.describe(), "its broker", TOO_MANY_WAIT, remark)
         return answer.fields.get("hasMsg") == "true"
 
 

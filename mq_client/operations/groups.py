@@ -16,7 +16,8 @@ def put_group(
     """
     Create a group, or replace its settings, on these brokers or on all brokers.
 
-    If a broker refuses, others may have changed the group. The call can be repeated.
+    Settings that `GroupConfig` does not have get RocketMQ's defaults. If a broker refuses, others
+    may have changed the group. The call can be repeated.
     """
     addresses = yield from routing.find_masters(directory, on)
     answers = yield from flows.ask_all(addresses, PutGroup(config), directory.times.answer)
@@ -39,4 +40,4 @@ def set_request_mode(directory: Directory, group: str, topic: str, mode: Request
     The group must exist. Brokers serve pulls and pops whatever the mode is.
     """
     request = SetRequestMode(group, topic, mode)
-    flows.require_all((yield from routing.ask_brokers(directory, topic, request)))
+    flows.require_all((yield from routing.ask_masters(directory, topic, request)))

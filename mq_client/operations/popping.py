@@ -1,8 +1,7 @@
 """Take messages one by one, acknowledge them, give them back, or send them to the dead letters."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from mq_client import errors, filters, flows
 from mq_client.commands.base import Request
@@ -20,7 +19,6 @@ from mq_client.directory import LATE_POLL, Directory
 from mq_client.filters import Filter
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.operations import routing
-from mq_client.operations.routing import BrokerChoice
 from mq_client.popping import PopHandle, PoppedMessage
 from mq_client.pulling import POLL_MS
 
@@ -55,10 +53,15 @@ def pop(
         group, topic, most, invisible_ms, poll_ms, queue_id, wanted, from_end, is_ordered,
         attempt_id,
     )  # fmt: skip
-    address = yield from _find_address(directory, topic, broker)
+    address = yield from _find_master(directory, topic, broker)
     timeout = directory.times.answer + poll_ms / 1000 + LATE_POLL
     popped = yield from flows.ask(address, request, timeout)
-    return popped.to_messages(group, topic, broker)
+    found = popped.to_messages(group, topic, broker)
+    # A broker compares only hashes of tags. Without an ack, the others would come again for ever.
+    others = [each.handle for each in found if not wanted.matches(each.message.tags)]
+    if others:
+        yield from acknowledge(directory, group, topic, others)
+    return [each for each in found if wanted.matches(each.message.tags)]
 
 
 def acknowledge(
@@ -70,20 +73,47 @@ def acknowledge(
     After an error, some may be acknowledged. The call may be repeated. A handle that is too old, or
     that was used before, has no effect and gives no error.
     """
-    by_broker: dict[str, list[PopHandle]] = defaultdict(list)
+    left: dict[str, list[PopHandle]] = defaultdict(list)
     for handle in handles:
-        by_broker[handle.broker].append(handle)
-    asks = []
+        left[handle.broker].append(handle)
+    failures: list[errors.MqError] = []
+    for max_age in (None, 0):  # a master may have moved
+        outcomes = yield from _acknowledge(directory, group, topic, left, max_age)
+        failures = [each for each in outcomes.values() if isinstance(each, errors.MqError)]
+        left = {
+            broker: found
+            for broker, found in left.items()
+            if isinstance(outcomes[broker], errors.UnavailableError)
+        }
+        if len(left) < len(failures) or not left:
+            break
+    if failures:
+        raise failures[0]
+
+
+def _acknowledge(
+    directory: Directory,
+    group: str,
+    topic: str,
+    by_broker: Mapping[str, Sequence[PopHandle]],
+    max_age: float | None,
+) -> Flow[dict[str, errors.MqError | None]]:
+    """Acknowledge messages at all brokers at once. Return the outcomes."""
+    outcomes: dict[str, errors.MqError | None] = {}
+    asks: dict[str, Ask] = {}
     for broker, found in by_broker.items():
-        address = yield from _find_address(directory, topic, broker)
-        request: Request[None] = (
-            Ack(group, topic, found[0]) if len(found) == 1 else BatchAck(group, topic, tuple(found))
-        )
-        asks.append(Ask(address, request, directory.times.answer))
-    outcomes: list[Any] = yield AskAll(tuple(asks))
-    for outcome in outcomes:
-        if isinstance(outcome, errors.MqError):
-            raise outcome
+        one: Request[None] = Ack(group, topic, found[0])
+        request = one if len(found) == 1 else BatchAck(group, topic, tuple(found))
+        try:
+            address = yield from _find_master(directory, topic, broker, max_age)
+        except errors.NoBrokerError as error:
+            outcomes[broker] = error
+        else:
+            asks[broker] = Ask(address, request, directory.times.answer)
+    answers: list[errors.MqError | None] = []
+    if asks:
+        answers = yield AskAll(tuple(asks.values()))
+    return outcomes | dict(zip(asks, answers, strict=True))
 
 
 def change_invisible(
@@ -94,7 +124,7 @@ def change_invisible(
 
     The old handle has no effect any more.
     """
-    address = yield from _find_address(directory, topic, handle.broker)
+    address = yield from _find_master(directory, topic, handle.broker)
     request = ChangeInvisible(group, topic, handle, invisible_ms)
     return (yield from flows.ask(address, request, directory.times.answer))
 
@@ -109,7 +139,7 @@ def send_to_dead_letters(
     message comes again, and is copied again.
     """
     message = popped.message
-    address = yield from _find_address(directory, topic, popped.handle.broker)
+    address = yield from _find_master(directory, topic, popped.handle.broker)
     request = SendBack(group, topic, message.commit_log_offset, message.msg_id)
     yield from flows.ask(address, request, directory.times.answer)
     yield from acknowledge(directory, group, topic, [popped.handle])
@@ -119,7 +149,7 @@ def wait_for_messages(
     directory: Directory, group: str, topic: str, broker: str, poll_ms: int = POLL_MS
 ) -> Flow[bool]:
     """Wait until a broker has a message to pop; return whether it has one. Take nothing."""
-    address = yield from _find_address(directory, topic, broker)
+    address = yield from _find_master(directory, topic, broker)
     timeout = directory.times.answer + poll_ms / 1000 + LATE_POLL
     return (yield from flows.ask(address, Notification(group, topic, poll_ms), timeout))
 
@@ -127,10 +157,15 @@ def wait_for_messages(
 def count_parked_pops(directory: Directory, group: str, topic: str) -> Flow[dict[str, int]]:
     """Count the pops that wait for messages, by broker."""
     request = GetParkedPops(group, topic)
-    answers = yield from routing.ask_brokers(directory, topic, request)
-    flows.require_all(answers)
-    return {name: count for name, count in answers.items() if isinstance(count, int)}
+    answers = yield from routing.ask_masters(directory, topic, request)
+    return dict(zip(answers, flows.require_all(answers), strict=True))
 
 
-def _find_address(directory: Directory, topic: str, broker: str) -> Flow[str]:
-    return (yield from routing.find_address(directory, BrokerChoice(topic, broker)))
+def _find_master(
+    directory: Directory, topic: str, broker: str, max_age: float | None = None
+) -> Flow[str]:
+    """Find the master of a broker: slaves serve no pops."""
+    found = (yield from routing.find_usable_route(directory, topic, max_age)).find_broker(broker)
+    if found is None or found.master is None:
+        raise errors.NoBrokerError(f"topic {topic!r}: {broker!r} has no master now")
+    return found.master

@@ -185,6 +185,15 @@ def ask_brokers(
     return (yield from flows.ask_all(addresses, request, directory.times.answer))
 
 
+def ask_masters(
+    directory: Directory, topic: str, request: Request[Value]
+) -> Flow[dict[str, Value | errors.MqError]]:
+    """Ask the masters of a topic concurrently. Return answers and errors by broker."""
+    found = yield from find_usable_route(directory, topic)
+    addresses = {each.broker: each.master for each in found.brokers if each.master is not None}
+    return (yield from flows.ask_all(addresses, request, directory.times.answer))
+
+
 def find_masters(directory: Directory, on: Sequence[str] | None) -> Flow[dict[str, str]]:
     """Find the addresses of the masters of these brokers, or of all brokers that have one now."""
     if isinstance(on, str):

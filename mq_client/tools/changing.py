@@ -4,6 +4,7 @@ import argparse
 
 from mq_client import errors
 from mq_client.blocking import Client
+from mq_client.popping import PoppedMessage
 from mq_client.tables import Row
 from mq_client.tools import looking, printing
 from mq_client.values import Route, TopicConfig
@@ -57,24 +58,27 @@ def delete_topic(client: Client, options: argparse.Namespace) -> None:
 
 def pop(client: Client, options: argparse.Namespace) -> None:
     """Take messages from each broker, and show them. Without --ack they come again later."""
-    rows: list[Row] = []
-    for broker in client.find_route(options.topic, max_age=0).brokers:
-        found = client.pop(
-            options.group, options.topic, broker.broker,
-            most=options.most, invisible_ms=1000 * options.invisible, poll_ms=0,
-        )  # fmt: skip
-        if options.ack:
-            client.acknowledge(options.group, options.topic, [each.handle for each in found])
-        rows += [
-            {
-                "broker": each.message.broker,
-                "attempt": each.attempt,
-                "body": each.message.body.decode("utf-8", "backslashreplace"),
-                "handle": str(each.handle),
-            }
-            for each in found
-        ]
-    printing.print_rows(options, ["broker", "attempt", "body", "handle"], rows)
+    found: list[PoppedMessage] = []
+    try:
+        for broker in client.find_route(options.topic, max_age=0).brokers:
+            found += client.pop(
+                options.group, options.topic, broker.broker,
+                most=options.most, invisible_ms=1000 * options.invisible, poll_ms=0,
+            )  # fmt: skip
+    finally:
+        rows = [_make_popped_row(each) for each in found]
+        printing.print_rows(options, ["broker", "attempt", "body", "handle"], rows)
+    if options.ack:
+        client.acknowledge(options.group, options.topic, [each.handle for each in found])
+
+
+def _make_popped_row(popped: PoppedMessage) -> Row:
+    return {
+        "broker": popped.message.broker,
+        "attempt": popped.attempt,
+        "body": popped.message.body.decode("utf-8", "backslashreplace"),
+        "handle": str(popped.handle),
+    }
 
 
 def reset_offsets(client: Client, options: argparse.Namespace) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 
 from spark_jobs.pipeline import BEGUN
-from spark_jobs.pipeline.facts import JobFacts
 
 log = logging.getLogger("evenkeel.job")
 
@@ -18,7 +17,7 @@ class StartStep(enum.StrEnum):
     """Python has loaded the driver. In a cluster, the driver also holds its Lease."""
     JAVA = "java"
     CONTEXT = "context"
-    """Spark's context is open, and has asked for executors."""
+    """Spark's context is open."""
     SQL = "sql"
     """Spark SQL is open. A flow does without it."""
     CHECKPOINT = "checkpoint"
@@ -26,7 +25,7 @@ class StartStep(enum.StrEnum):
     EXECUTOR = "executor"
     """The first executor is warm, and fills a slot."""
     COMMIT = "commit"
-    """The first batch, or the first commit of a flow, is in the journal."""
+    """The first batch with messages, or the first commit of a flow, is in the journal."""
 
 
 class StartTimes:
@@ -37,7 +36,6 @@ class StartTimes:
         self._clock = clock
         self.seconds: dict[str, float] = {}
         """By step: the seconds since the process has begun to load the driver."""
-        self._batch: int | None = None
 
     def note(self, step: StartStep) -> None:
         """Note that a step is done, unless it was done before. Log all steps after the last one."""
@@ -47,12 +45,3 @@ class StartTimes:
         if step is StartStep.COMMIT:
             steps = ", ".join(f"{name} {at:.1f} s" for name, at in self.seconds.items())
             log.info("started: %s", steps)
-
-    def look(self, facts: JobFacts) -> None:
-        """Find out from the facts of a job whether the last two steps are done."""
-        if facts.slots:
-            self.note(StartStep.EXECUTOR)
-        if self._batch is None:
-            self._batch = facts.batch
-        if facts.batch > self._batch:
-            self.note(StartStep.COMMIT)

@@ -28,9 +28,9 @@ MUTATIONS = [
     # A scheduled run ends only when no lane has anything to read.
     (LOOP, "            due = idle  #", "            pass  #"),
     # Brokers are not asked all the time.
-    (LOOP, "        self._plan_at = now + LEAST_ASKING_SECONDS\n", ""),
-    (LOOP, "max(LEAST_ASKING_SECONDS, 2 * lane.idle)", "LEAST_ASKING_SECONDS"),
-    (LOOP, "lane.started, lane.idle = now, 0.0", "lane.started = now"),
+    (LOOP, "        self._plan_at = now + self._pause\n", ""),
+    (LOOP, "2 * self._pause if", "0.0 if"),
+    (LOOP, "2 * self._pause if state == self.state and not planned else 0.0", "2 * self._pause"),
     # The adopted epoch is the lowest one of all lanes.
     (LOOP, "max(state.epoch, min(epochs))", "max(state.epoch, *epochs)"),
     # The queues of a planned batch are in no other batch, and stay as they are until its commit.

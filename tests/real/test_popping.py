@@ -33,13 +33,15 @@ STORES = {
         "popConsumerFSServiceInit": "false",
     },
 }
+MEMORY = "-XX:MaxDirectMemorySize=1g"
+"""With less, the file store may lose messages that should come again, without a word."""
 GROUP, BROKER = "billing", "broker-a"
-LONG_MS, SHORT_MS = 600_000, 3_000
+LONG_MS, SHORT_MS = 600_000, 1_000
 
 
 @pytest.fixture(scope="module", params=STORES)
 def popping_mq(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
-    with rocketmq.run(1, properties=STORES[request.param]) as mq:
+    with rocketmq.run(1, properties=STORES[request.param], java_options=[MEMORY]) as mq:
         with Client(mq.name_server.address) as client:
             client.put_group(GroupConfig(GROUP))
         yield mq
@@ -81,12 +83,14 @@ def test_what_is_acknowledged_never_comes_again_and_what_is_not_does(
 ) -> None:
     sent = send(popper, orders, 40)
     first = pop_until(
-        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=SHORT_MS, poll_ms=100), 40
+        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=LONG_MS, poll_ms=100), 40
     )
     assert Counter(each.message.body for each in first) == Counter(sent)
     assert {each.attempt for each in first} == {0}
     popper.acknowledge(GROUP, orders, [each.handle for each in first[:20]])
     popper.acknowledge(GROUP, orders, [first[20].handle])
+    for each in first[21:]:
+        popper.change_invisible(GROUP, orders, each.handle, SHORT_MS)
     again = pop_until(
         lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=LONG_MS, poll_ms=1000), 19
     )
@@ -102,7 +106,7 @@ def test_a_message_is_kept_or_given_back_and_only_its_newest_handle_counts(
 ) -> None:
     send(popper, orders, 2)
     kept, given_back = pop_until(
-        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=SHORT_MS, poll_ms=100), 2
+        lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=LONG_MS, poll_ms=100), 2
     )
     newest = popper.change_invisible(GROUP, orders, kept.handle, LONG_MS)
     popper.change_invisible(GROUP, orders, given_back.handle, 0)
@@ -111,7 +115,7 @@ def test_a_message_is_kept_or_given_back_and_only_its_newest_handle_counts(
         lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=LONG_MS, poll_ms=1000), 1
     )
     assert (again.message.body, again.attempt) == (given_back.message.body, 1)
-    assert popper.pop(GROUP, orders, BROKER, poll_ms=2 * SHORT_MS) == [], "the other is kept"
+    assert popper.pop(GROUP, orders, BROKER, poll_ms=SHORT_MS) == [], "the other is kept"
     popper.acknowledge(GROUP, orders, [newest, again.handle])
 
 
@@ -160,13 +164,14 @@ def test_an_ordered_queue_waits_until_its_messages_are_acknowledged(
             is_ordered=True,
         )  # fmt: skip
 
-    first = pop_until(pop, 1)
-    assert all(each.handle.is_ordered for each in first)
-    assert pop() == [], "the queue is blocked"
-    popper.acknowledge(GROUP, orders, [each.handle for each in first])
-    rest = pop_until(pop, 1)
-    offsets = [each.message.queue_offset for each in first + rest]
-    assert offsets == sorted(offsets)
+    offsets: list[int] = []
+    while len(offsets) < 3:
+        found = pop_until(pop, 1)
+        assert all(each.handle.is_ordered for each in found)
+        assert pop() == [], "the queue is blocked"
+        popper.acknowledge(GROUP, orders, [each.handle for each in found])
+        offsets += [each.message.queue_offset for each in found]
+    assert offsets == [0, 1, 2]
 
 
 def test_the_program_of_the_guide_runs(

@@ -15,6 +15,7 @@ from spark_jobs.pipeline.executor_slots import ExecutorSlots
 from spark_jobs.pipeline.fetching import Tally
 from spark_jobs.pipeline.metrics import JobMetrics
 from spark_jobs.pipeline.skipping import Skipped
+from spark_jobs.pipeline.starting import StartStep, StartTimes
 from spark_jobs.pipeline.users_part import UsersPart
 
 log = logging.getLogger("evenkeel.job")
@@ -33,6 +34,7 @@ class BatchRunner:
         pulls: LocatedPulls,
         users: UsersPart,
         metrics: JobMetrics,
+        start: StartTimes,
         skip: str,
     ) -> None:
         """Run nothing yet."""
@@ -40,6 +42,7 @@ class BatchRunner:
         self._pulls = pulls
         self._users = users
         self._metrics = metrics
+        self._start = start
         self._skip = skip
         self.skipped: Skipped | None = None
         """What was skipped on request, if anything."""
@@ -79,7 +82,9 @@ class BatchRunner:
         BatchWriter(self._users, pull.plan.name, unreadable, replaces_all=is_cut).write(rows)
 
     def note_commit(self, plan: BatchPlan) -> None:
-        """Report what was skipped, once the batch that uses the request up is committed."""
+        """Note a commit. Report what was skipped, if the batch uses the request up."""
+        if plan.ranges:
+            self._start.note(StartStep.COMMIT)
         if not plan.uses_up(self._skip):
             return
         self.skipped = Skipped(self._skip, self.tally.lost, plan.planned.turned_back)

@@ -125,7 +125,8 @@ class BatchEngine:
 
     def _report(self) -> None:
         facts = self.collect()
-        self._start.look(facts)
+        if facts.slots:
+            self._start.note(StartStep.EXECUTOR)
         self._assignments.report(facts.report())
 
 
@@ -163,7 +164,7 @@ def run(
     probe = BrokerProbe(client, begins.addresses)
     watch = TroubleWatch(context, probe, lambda: slots.registered, users.may_leave_out)
     pulls = LocatedPulls(reading, followed, slots, dealer, lambda: watch.suspected, tally)
-    batches = BatchRunner(slots, pulls, users, metrics, job.skip)
+    batches = BatchRunner(slots, pulls, users, metrics, start, job.skip)
     threads = LaneThreads(spark, batches.run, lambda: watch.silent_executors, dealer.count)
     planner = BatchPlanner(begins, reading, job.skip, followed, dealer, is_scheduled=is_scheduled)
     loop = BatchLoop(

@@ -79,8 +79,6 @@ class Lane:
     Brokers that were cut out of a batch, and that no committed batch has read since. They are not
     cut out again: a slow broker would never be read.
     """
-    idle: float = 0.0
-    """How long to wait for new messages before brokers are asked again; 0 while there are some."""
     next_at: float = 0.0
     """When to plan the next batch, or to run a batch again that has failed."""
 
@@ -90,4 +88,5 @@ class Lane:
         if plan is None:
             return LaneFacts(self.number, left_out=left_out)
         offsets = sum(each.stop - each.start for each in plan.ranges)
-        return LaneFacts(self.number, plan.planned.number, now - self.started, offsets, left_out)
+        seconds = max(0.0, now - self.started)
+        return LaneFacts(self.number, plan.planned.number, seconds, offsets, left_out)

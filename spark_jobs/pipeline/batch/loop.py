@@ -36,8 +36,8 @@ LOOK_SECONDS = 0.2
 """How soon the loop notices that it must stop."""
 LEAST_ASKING_SECONDS, MOST_IDLE_SECONDS = 0.1, 0.5
 """
-The driver asks brokers at most every 0.1 s, for all lanes. While a lane has nothing to read, it
-asks less and less often, down to every 0.5 s.
+The driver asks brokers at most every 0.1 s, for all lanes. While there is nothing to read, it asks
+less and less often, down to every 0.5 s.
 """
 CALM_SECONDS = 1.0
 """A batch that runs for longer is watched."""
@@ -96,6 +96,8 @@ class BatchLoop:
         self._planning = BatchRetries()
         self._plan_at = 0.0
         """When to plan again at the earliest."""
+        self._pause = 0.0
+        """How long the loop has waited before it planned last."""
         self.cancelled = Counter(broker=0, executor=0)
         """How often a batch was cancelled because of a silent `broker` or `executor`."""
         self._journal_error: str | None = None
@@ -173,7 +175,9 @@ class BatchLoop:
             self._plan_at = now + self._note_failure(error, self._planning)
             return
         self._planning.forget()
-        self._plan_at = now + LEAST_ASKING_SECONDS
+        self._pause = 2 * self._pause if state == self.state and not planned else 0.0
+        self._pause = min(MOST_IDLE_SECONDS, max(LEAST_ASKING_SECONDS, self._pause))
+        self._plan_at = now + self._pause
         if self._is_scheduled and state == self.state and not planned:
             self._code = exit_codes.DONE
         planned = self._dealer.find_planned(state)
@@ -181,8 +185,7 @@ class BatchLoop:
             lane.begun = now
             if lane.number not in planned:
                 lane.epoch = max(lane.epoch, epoch)
-                lane.idle = min(MOST_IDLE_SECONDS, max(LEAST_ASKING_SECONDS, 2 * lane.idle))
-                lane.next_at = now + max(self._idle_seconds, lane.idle)
+                lane.next_at = now + self._idle_seconds
         self._adopt(state, stop)
 
     def _start(self) -> None:
@@ -191,7 +194,7 @@ class BatchLoop:
         for number, batch in self._dealer.find_planned(self.state).items():
             lane = self._lanes[number]
             if lane.plan is None and lane.next_at <= now:
-                lane.started, lane.idle = now, 0.0
+                lane.started = now
                 lane.plan = BatchPlan(self.state.query, self.state.skip, batch, lane.begun)
                 self._threads.start(number, lane.plan)
 

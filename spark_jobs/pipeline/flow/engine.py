@@ -39,6 +39,7 @@ from spark_jobs.pipeline.flow.sinks.folders import FolderTakenError
 from spark_jobs.pipeline.flow.task import FlowTask
 from spark_jobs.pipeline.flow.tasks import FlowTasks
 from spark_jobs.pipeline.flow.users import FlowPart
+from spark_jobs.pipeline.flow.wire import CommitFigures
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.pipeline.group import JobGroup
 from spark_jobs.pipeline.metrics import JobMetrics
@@ -142,7 +143,8 @@ class FlowEngine:
 
     def _report(self, error: str | None) -> None:
         facts = self.collect()
-        self._start.look(facts)
+        if facts.slots:
+            self._start.note(StartStep.EXECUTOR)
         report = facts.report()
         if error is not None:
             report = msgspec.structs.replace(report, error=error)
@@ -181,9 +183,14 @@ def run(
     for each in sinks.folders:
         each.clean()
     source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
+
+    def note_commit(figures: CommitFigures) -> None:
+        start.note(StartStep.COMMIT)
+        metrics.note_commit(figures.age, figures.delay)
+
     server = FlowServer(
         beginning, journal, sinks, source, begins.find_others, secret,
-        lambda figures: metrics.note_commit(figures.age, figures.delay),
+        note_commit,
     )  # fmt: skip
     place = _start(server, context, FLOW_PORT if job.kubernetes else 0, secret)
     pace = max(job.trigger_seconds, LEAST_COMMIT_SECONDS)

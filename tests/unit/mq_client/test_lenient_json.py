@@ -56,6 +56,21 @@ def test_what_is_not_json_is_refused_with_the_reason(text: bytes, complaint: str
         lenient_json.parse(text)
 
 
+def test_a_text_with_many_odd_keys_does_not_take_longer_for_each_of_them() -> None:
+    """The standard library counts the lines before each place at which it fails."""
+    rows = 3 * lenient_json.MOST_FAILURES
+    text = "[" + ",".join(['{0:{"a":[1]}}'] * rows) + "]"
+    parser = lenient_json._JsonParser(text)
+    assert parser.parse() == [{0: {"a": [1]}}] * rows
+    assert parser.failures == lenient_json.MOST_FAILURES
+
+
+def test_a_key_with_too_many_levels_is_refused() -> None:
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    with pytest.raises(errors.ProtocolError, match="too many levels"):
+        lenient_json.parse(("{" + deep + ":1}").encode())
+
+
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:

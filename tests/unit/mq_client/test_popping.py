@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mq_client import errors, popping
+from mq_client import errors, filters, popping
 from mq_client.commands.base import read_answer
-from mq_client.commands.popping import Ack, BatchAck, ChangeInvisible, Pop
+from mq_client.commands.popping import Ack, BatchAck, ChangeInvisible, Notification, Pop
+from mq_client.flows import AskAll
 from mq_client.frames import Frame
+from mq_client.operations import popping as operations
 from mq_client.popping import ORDERED, PopHandle, Popped, PopSource
+from mq_client.values import BrokerRoute, Route
 from tests import stored
+from tests.scripted import Stage
 
 HANDLE = PopHandle(7, 1_790_000_000_000, 30_000, 2, PopSource.TOPIC, "broker-a", 3, 9)
 NUMBERS = st.integers(0, 2**63 - 1)
@@ -35,7 +39,7 @@ def test_a_handle_is_read_as_it_was_written(handle: PopHandle) -> None:
 
 @pytest.mark.parametrize(
     "text", ["", "7 1 2 3 0 broker-a 3", f"{HANDLE} 1", "x 1 2 3 0 a 3 7", "7 1 2 3 9 a 3 7",
-             "7 1 2 3 0  3 7", "7 1 2 3 0 a 3 6",
+             "7 1 2 3 0  3 7", "-7 1 2 3 0 a 3 7", "7 1_0 2 3 0 a 3 7", "7 1 2 3 0 a 3 6",
              f"7 1 2 3 0 a 3 {2**62}"]
 )  # fmt: skip
 def test_what_is_no_handle_is_refused(text: str) -> None:
@@ -100,7 +104,7 @@ def test_messages_get_the_handle_of_their_queue_and_retries_get_their_topic_back
 
 def test_a_handle_in_the_message_comes_first() -> None:
     """A broker with the file store gives retries their topic back, and adds the handle."""
-    given_by_broker = "4 1790000000000 30000 6 1 broker-a 0 4"
+    given_by_broker = "4 1790000000000 30000 2 1 broker-a 0 4"
     body = stored.message(topic="orders", queue_id=0, offset=4, texts={"POP_CK": given_by_broker})
     [again] = pop(body).to_messages("g", "orders", "broker-a")
     assert str(again.handle) == given_by_broker
@@ -120,7 +124,6 @@ def test_of_an_ordered_pop_the_broker_counts_the_attempts(counts: str, attempt: 
     [
         (stored.message(topic="bills"), {}, "a message of 'bills'"),
         (stored.message(topic="orders", queue_id=9), {}, "where it began in queue 9"),
-        (stored.message(topic="orders", texts={"POP_CK": "1 2"}), {}, "the property POP_CK"),
         (b"", {"startOffsetInfo": "0 3"}, "'0 3' is not source, queue and number"),
         (b"", {"startOffsetInfo": "7 3 1"}, "'7 3 1' is not source"),
         (b"", {"popTime": "soon"}, "popTime is 'soon'"),
@@ -150,6 +153,75 @@ def test_each_refusal_of_a_pop_is_typed(
     with pytest.raises(errors.AnswerError) as caught:
         read_answer(Pop("g", "orders", 32, 30_000, 0), Frame(code, 1, remark=remark), "a:1")
     assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    "given_by_producer",
+    ["x", "4 1 2 3 1 broker-a 0 4", "7 1 2 3 2 broker-a 3 8", "7 1 2 3 0 b 3 8"],
+)
+def test_a_property_that_does_not_fit_is_not_the_handle(given_by_producer: str) -> None:
+    body = stored.message(topic="orders", queue_id=3, offset=8, texts={"POP_CK": given_by_producer})
+    [found] = pop(body).to_messages("g", "orders", "broker-a")
+    assert str(found.handle) == "7 1790000000000 30000 2 0 broker-a 3 8"
+
+
+def test_a_message_that_cannot_be_read_has_its_handle_and_holds_up_no_other() -> None:
+    body = stored.message(topic="orders", queue_id=3, offset=7, crc=1) + stored.message(
+        b"fine", topic="orders", queue_id=3, offset=8
+    )
+    fine, broken = pop(body).to_messages("g", "orders", "broker-a")
+    assert (fine.message.body, fine.error) == (b"fine", "")
+    assert "checksum" in broken.error
+    assert str(broken.handle) == "7 1790000000000 30000 2 0 broker-a 3 7"
+
+
+def test_too_many_waiting_requests_are_no_answer() -> None:
+    answer = Frame(0, 1, fields={"hasMsg": "false", "pollingFull": "true"})
+    with pytest.raises(errors.BusyError):
+        read_answer(Notification("g", "orders", 100), answer, "a:1")
+
+
+HERE = Route(
+    "orders",
+    (
+        BrokerRoute("broker-a", "c", {0: "a:1", 1: "a:2"}, 1, 1, 6),
+        BrokerRoute("broker-b", "c", {1: "b:2"}, 1, 1, 6),
+    ),
+)
+MOVED = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:3"}, 1, 1, 6),))
+LOST = errors.ConnectionLostError("reset")
+
+
+def test_a_broker_without_a_master_keeps_no_ack_from_the_others() -> None:
+    here = Stage()
+    handles = [HANDLE, HANDLE._replace(broker="broker-b")]
+    flow = operations.acknowledge(here.directory, "g", "orders", handles)
+    next(flow)
+    step = flow.send(HERE)
+    assert isinstance(step, AskAll)
+    assert [each.address for each in step.asks] == ["a:1"]
+    flow.send([None])
+    with pytest.raises(errors.NoBrokerError, match="'broker-b' has no master"):
+        flow.send(HERE)
+
+
+def test_an_ack_is_tried_again_where_the_master_is_now() -> None:
+    here = Stage()
+    flow = operations.acknowledge(here.directory, "g", "orders", [HANDLE])
+    _, asked, _ = here.play(flow, [HERE, LOST, MOVED, None])
+    assert asked == ["ns:1", "a:1", "ns:1", "a:3"]
+
+
+def test_messages_whose_tags_only_hash_alike_are_acknowledged_and_not_returned() -> None:
+    body = stored.message(topic="orders", queue_id=3, offset=7, texts={"TAGS": "Aa"})
+    body += stored.message(topic="orders", queue_id=3, offset=8, texts={"TAGS": "BB"})
+    here = Stage()
+    flow = operations.pop(
+        here.directory, "g", "orders", "broker-a", wanted=filters.match_tags("Aa")
+    )
+    found, asked, _ = here.play(flow, [HERE, pop(body), None])
+    assert [each.message.queue_offset for each in found] == [7]
+    assert asked == ["ns:1", "a:1", "a:1"]
 
 
 def test_nothing_in_time_is_no_messages() -> None:
