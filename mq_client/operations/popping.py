@@ -71,7 +71,8 @@ def acknowledge(
     Acknowledge messages: nobody gets them again.
 
     After an error, some may be acknowledged. The call may be repeated. A handle that is too old, or
-    that was used before, has no effect and gives no error.
+    that was used before, has no effect and gives no error. Neither does one that fits no message,
+    if there are several handles for its broker.
     """
     left: dict[str, list[PopHandle]] = defaultdict(list)
     for handle in handles:
