@@ -1,9 +1,9 @@
 """Lists breaks of the rules of coordinator and follower. Each break violates one rule."""
 
 NOTICED_BY = [
-    "tests/simulation", "tests/unit/coordinator", "tests/unit/follower/test_core.py",
+    "tests/unit/coordinator", "tests/unit/follower/test_core.py",
     "tests/unit/follower/test_positions.py", "tests/unit/follower/test_handling.py",
-    "tests/unit/follower/test_processes.py",
+    "tests/unit/follower/test_processes.py", "tests/simulation",
 ]  # fmt: skip
 
 GROUP, CORE = "coordinator/group.py", "follower/core.py"
