@@ -182,7 +182,7 @@ class BatchLoop:
             self._code = exit_codes.DONE
         planned = self._dealer.find_planned(state)
         for lane in due:
-            lane.begun = now
+            lane.begun = lane.next_at = now
             if lane.number not in planned:
                 lane.epoch = max(lane.epoch, epoch)
                 lane.next_at = now + self._idle_seconds

@@ -201,6 +201,8 @@ def test_a_request_to_skip_is_carried_out_alone_in_one_batch_of_all_queues() -> 
     state, _ = planner.plan(before, {0, 1})
     assert describe(state) == [(5, 0, [Range(queue, 0, 10) for queue in sorted(OWNERS)])]
     assert planner.plan(state, {1}) == (state, state.epoch)
+    without = make_planner(make_four_queues(), "", 4, OWNERS, lanes=2)
+    assert without.plan(state, {1}) == (state, state.epoch), "a later driver has no request"
 
 
 def test_the_limit_for_messages_is_for_each_lane() -> None:

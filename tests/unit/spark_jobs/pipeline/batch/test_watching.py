@@ -77,6 +77,7 @@ def test_an_executor_that_is_gone_is_not_asked() -> None:
     it.gone = set()
     it.look(0)
     assert it.look(60, "2") == set(), "Spark has removed it"
+    assert it.look(0) == set(), "if its id is there again, it is asked anew"
 
 
 class FakeBrokers:
@@ -208,7 +209,7 @@ MAY = "FEWER_ROWS = True\n"
     ("sink", "dead", "may"),
     [
         (None, None, True), ("", None, False), (MAY, None, True), (MAY, "", False),
-        (None, MAY, True), ("FEWER_ROWS = 'no'\n", None, False),
+        (None, MAY, True), ("FEWER_ROWS = 'no'\n", None, False), ("jdbc", None, False),
     ],
 )  # fmt: skip
 def test_a_batch_runs_again_with_fewer_rows_if_its_sinks_allow_that(
