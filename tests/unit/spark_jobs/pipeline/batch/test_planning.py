@@ -168,6 +168,15 @@ def test_a_queue_is_in_no_second_batch_before_the_first_one_is_committed() -> No
     assert describe(moved.plan(state, {1})[0]) == [(6, 1, [Range(A, 10, 15)])]
 
 
+def test_messages_that_are_deleted_while_a_batch_reads_them_are_no_loss_for_other_lanes() -> None:
+    begins = make_four_queues()
+    before = make_state(dict.fromkeys(OWNERS, 0))
+    state, _ = make_planner(begins, "", 4, OWNERS, lanes=2).plan(before, {0})
+    begins._observer.queues[A] = Offsets(5, 12, 0)  # type: ignore[attr-defined]  # it is `Held`
+    state, _ = make_planner(begins, "", 4, OWNERS, lanes=2).plan(state, {1})
+    assert describe(state)[1:] == [(6, 1, [Range(B, 0, 10), Range(D, 0, 10)])]
+
+
 def test_the_queues_of_a_lane_that_is_not_idle_stay_as_they_are() -> None:
     """They have lost messages, which only a batch may skip."""
     begins = make_four_queues()
