@@ -72,10 +72,7 @@ def list_job_figures(rounds: Rounds, peer: Rounds | None) -> Iterator[Figure]:
         yield _limit(rounds, f"longest gap, {event}, queues of others", others, limit, "s")
     yield _beside(rounds, JOB_BESIDE_SECONDS)
     yield _delay(rounds, JOB_DELAY_SECONDS)
-    median = rounds.find_worst(scene.QUIET, attrgetter("median_delay"))
-    assert median is not None, "a quiet time without messages"
-    name = f"stored until read, 50 %, {scene.QUIET}"
-    yield _limit(rounds, name, median, JOB_MEDIAN_SECONDS, "s")
+    yield _delay(rounds, JOB_MEDIAN_SECONDS, "median_delay", "50 %")
     if peer:
         limit = peer.worst(scene.BROKER, STANDSTILL) + JOB_BROKER_SECONDS
         yield _gap(rounds, scene.BROKER, limit)
@@ -118,10 +115,10 @@ def _beside(rounds: Rounds, limit: float) -> Figure:
     return _limit(rounds, f"longest gap, {scene.BROKER}, queues of others", beside, limit, "s")
 
 
-def _delay(rounds: Rounds, limit: float) -> Figure:
-    delay = rounds.find_worst(scene.QUIET, attrgetter("delay"))
+def _delay(rounds: Rounds, limit: float, value: str = "delay", share: str = "99 %") -> Figure:
+    delay = rounds.find_worst(scene.QUIET, attrgetter(value))
     assert delay is not None, "a quiet time without messages"
-    return _limit(rounds, f"stored until read, 99 %, {scene.QUIET}", delay, limit, "s")
+    return _limit(rounds, f"stored until read, {share}, {scene.QUIET}", delay, limit, "s")
 
 
 def _twice(rounds: Rounds, event: str, limit: int) -> Figure:

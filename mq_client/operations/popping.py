@@ -53,7 +53,7 @@ def pop(
         group, topic, most, invisible_ms, poll_ms, queue_id, wanted, from_end, is_ordered,
         attempt_id,
     )  # fmt: skip
-    address = yield from _find_master(directory, topic, broker)
+    address = yield from routing.find_master(directory, topic, broker, max_age=None)
     timeout = directory.times.answer + poll_ms / 1000 + LATE_POLL
     popped = yield from flows.ask(address, request, timeout)
     found = popped.to_messages(group, topic, broker)
@@ -106,7 +106,7 @@ def _acknowledge(
         one: Request[None] = Ack(group, topic, found[0])
         request = one if len(found) == 1 else BatchAck(group, topic, tuple(found))
         try:
-            address = yield from _find_master(directory, topic, broker, max_age)
+            address = yield from routing.find_master(directory, topic, broker, max_age)
         except errors.NoBrokerError as error:
             outcomes[broker] = error
         else:
@@ -125,7 +125,7 @@ def change_invisible(
 
     The old handle has no effect any more.
     """
-    address = yield from _find_master(directory, topic, handle.broker)
+    address = yield from routing.find_master(directory, topic, handle.broker, max_age=None)
     request = ChangeInvisible(group, topic, handle, invisible_ms)
     return (yield from flows.ask(address, request, directory.times.answer))
 
@@ -140,7 +140,7 @@ def send_to_dead_letters(
     message comes again, and is copied again.
     """
     message = popped.message
-    address = yield from _find_master(directory, topic, popped.handle.broker)
+    address = yield from routing.find_master(directory, topic, popped.handle.broker, max_age=None)
     request = SendBack(group, topic, message.commit_log_offset, message.msg_id)
     yield from flows.ask(address, request, directory.times.answer)
     yield from acknowledge(directory, group, topic, [popped.handle])
@@ -150,7 +150,7 @@ def wait_for_messages(
     directory: Directory, group: str, topic: str, broker: str, poll_ms: int = POLL_MS
 ) -> Flow[bool]:
     """Wait until a broker has a message to pop; return whether it has one. Take nothing."""
-    address = yield from _find_master(directory, topic, broker)
+    address = yield from routing.find_master(directory, topic, broker, max_age=None)
     timeout = directory.times.answer + poll_ms / 1000 + LATE_POLL
     return (yield from flows.ask(address, Notification(group, topic, poll_ms), timeout))
 
@@ -160,13 +160,3 @@ def count_parked_pops(directory: Directory, group: str, topic: str) -> Flow[dict
     request = GetParkedPops(group, topic)
     answers = yield from routing.ask_masters(directory, topic, request)
     return dict(zip(answers, flows.require_all(answers), strict=True))
-
-
-def _find_master(
-    directory: Directory, topic: str, broker: str, max_age: float | None = None
-) -> Flow[str]:
-    """Find the master of a broker: slaves serve no pops."""
-    found = (yield from routing.find_usable_route(directory, topic, max_age)).find_broker(broker)
-    if found is None or found.master is None:
-        raise errors.NoBrokerError(f"topic {topic!r}: {broker!r} has no master now")
-    return found.master

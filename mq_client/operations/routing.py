@@ -148,9 +148,11 @@ def is_master(directory: Directory, queue: MessageQueue, address: str) -> Flow[b
     return (yield from _find_true_master(directory, broker)) == address
 
 
-def find_master(directory: Directory, topic: str, name: str) -> Flow[str]:
+def find_master(
+    directory: Directory, topic: str, name: str, max_age: float | None = 0
+) -> Flow[str]:
     """Find the address of a broker's master. Raise a `NoBrokerError` if there is none now."""
-    found = (yield from find_usable_route(directory, topic, max_age=0)).find_broker(name)
+    found = (yield from find_usable_route(directory, topic, max_age)).find_broker(name)
     address = (yield from _find_true_master(directory, found)) if found else None
     if address is None:
         raise errors.NoBrokerError(f"topic {topic!r}: {name!r} has no master now")
