@@ -43,6 +43,7 @@ class ConditionReason(StrEnum):
     NAMESPACE_FORBIDDEN = "NamespaceForbidden"
     UNOWNED = "Unowned"
     NOT_READABLE = "NotReadable"
+    BROKERS_UNFIT = "BrokersUnfit"
     INVALID_SPEC = "InvalidSpec"
     OLDER_GROUP = "OlderGroup"
     OLDER_TOPIC = "OlderTopic"
@@ -60,6 +61,7 @@ class ConditionReason(StrEnum):
     # Reasons of other conditions of a group.
     ALL_OWNED = "AllOwned"
     BROADCASTING = "Broadcasting"
+    BY_MESSAGE = "ByMessage"
     EVEN = "Even"
     UNEVEN = "Uneven"
     IDLE_CONSUMERS = "IdleConsumers"

@@ -129,6 +129,24 @@ class Terms:
         return 0.3 * self.session
 
 
+class PopTerms(msgspec.Struct, frozen=True, rename="camel"):
+    """How the members of a group that is balanced by message pop messages."""
+
+    topics: list[str]
+    """RocketMQ's names of the topics."""
+    invisible_seconds: float
+    """How long nobody else gets a popped message, unless the member renews this time."""
+    batch: int
+    """Maximum number of messages in one call of the handler."""
+    most_attempts: int
+    """After this number of deliveries, a message is put aside."""
+    backoff_seconds: float
+    """
+    After how many seconds a message comes again with which the handler has failed for the first
+    time. Each failure doubles this time.
+    """
+
+
 class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
     """The name servers of a group, its name in RocketMQ, and its filters."""
 
@@ -140,6 +158,10 @@ class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
     """Tags to read, by topic."""
     sql: dict[str, str] = {}
     """SQL92 conditions, by topic."""
+    messages: PopTerms | None = None
+    """
+    How to pop messages, if the group is balanced by message. The answers then grant no queues.
+    """
 
 
 class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):

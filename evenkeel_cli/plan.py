@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from contract.kinds.groups import MessageModel
 from contract.kinds.jobs import MOST_EXECUTORS
-from evenkeel import manifests
+from evenkeel import manifests, planning
 from evenkeel.errors import EvenkeelError
 from evenkeel.manifests import Manifests
 from evenkeel.objects import ConsumerGroup
@@ -103,7 +102,7 @@ def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
 
 
 def _choose_groups(found: Manifests, names: Sequence[str], where: str) -> list[ConsumerGroup]:
-    """Return the chosen groups, without Broadcasting groups, in which no queue ever moves."""
+    """Return the chosen groups, without those whose queues are never planned."""
     known = {key.name for key in found.groups}
     if not known:
         raise EvenkeelError(f"there is no ConsumerGroup in {where}")
@@ -116,5 +115,5 @@ def _choose_groups(found: Manifests, names: Sequence[str], where: str) -> list[C
         group
         for key, group in sorted(found.groups.items())
         if not names or key.name in names
-        if group.spec.message_model is MessageModel.CLUSTERING
+        if not planning.explain_no_plan(group)
     ]

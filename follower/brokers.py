@@ -104,7 +104,7 @@ class GroupBrokers:
         if found != committed:
             await self.commit(work, found)
         work.position = Position(
-            queue, found, wanted=self._find_filter(queue.topic), allow_gaps=True
+            queue, found, wanted=find_filter(self.source, queue.topic), allow_gaps=True
         )
         return found
 
@@ -163,10 +163,12 @@ class GroupBrokers:
             await self._client.put_topics([TopicConfig(topic, 1, 1)])
             raise
 
-    def _find_filter(self, topic: str) -> filters.Filter:
-        if topic in self.source.sql:
-            return filters.match_sql(self.source.sql[topic])
-        return filters.match_tags(self.source.tags.get(topic, filters.ALL))
+
+def find_filter(source: GroupSource, topic: str) -> filters.Filter:
+    """Find which messages of a topic the group reads."""
+    if topic in source.sql:
+        return filters.match_sql(source.sql[topic])
+    return filters.match_tags(source.tags.get(topic, filters.ALL))
 
 
 def make_letter(topic: str, message: StoredMessage) -> Message:

@@ -13,17 +13,22 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from follower.work import Work
-
 Outcome = BaseException | None
 """The exception that a call raised; None if it raised none."""
 Call = concurrent.futures.Future[Outcome] | asyncio.Task[Outcome]
 
 
+class Holding(Protocol):
+    """What the member holds while a call runs: a queue, or messages."""
+
+    def may_act(self) -> bool:
+        """Return whether this process still holds it, by its clock. Thread-safe."""
+
+
 class Caller(Protocol):
     """Begins calls of one handler."""
 
-    def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
+    def begin(self, holding: Holding, arguments: Sequence[Any]) -> Call:
         """
         Begin a call.
 
@@ -42,7 +47,7 @@ class OnLoop:
         """Call nothing yet."""
         self._handler = handler
 
-    def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
+    def begin(self, holding: Holding, arguments: Sequence[Any]) -> Call:
         """Begin a call. The caller has just checked that the member holds the queue."""
         return asyncio.create_task(self._call(arguments))
 
@@ -72,21 +77,23 @@ class InThreads:
         self._threads = concurrent.futures.ThreadPoolExecutor(threads, "handler")
         self._process = os.getpid()
 
-    def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
+    def begin(self, holding: Holding, arguments: Sequence[Any]) -> Call:
         """Begin a call as soon as a thread is free."""
-        return self.run(work, self._handler, arguments)
+        return self.run(holding, self._handler, arguments)
 
-    def run(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Call:
+    def run(self, holding: Holding, function: Callable[..., Any], arguments: Sequence[Any]) -> Call:
         """Call another function in the same way."""
-        return self._threads.submit(self._call, work, function, arguments)
+        return self._threads.submit(self._call, holding, function, arguments)
 
     async def close(self) -> None:
         """Begin no further call. Running calls continue."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _call(self, work: Work, function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
+    def _call(
+        self, holding: Holding, function: Callable[..., Any], arguments: Sequence[Any]
+    ) -> Outcome:
         # The call may have waited for a thread, so check again that the member holds the queue.
-        if not work.may_act():
+        if not holding.may_act():
             return None
         try:
             function(*arguments)

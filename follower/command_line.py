@@ -15,7 +15,14 @@ from typing import NoReturn
 
 from contract import exit_codes
 from follower.member import Follower, default_member
-from follower.options import Begin, FollowerError, FollowerOptions, OnFailure
+from follower.options import (
+    MESSAGE_CALLS,
+    QUEUE_THREADS,
+    Begin,
+    FollowerError,
+    FollowerOptions,
+    OnFailure,
+)
 from mq_client import access, errors
 
 MISUSED = 64
@@ -123,7 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add(
         "--threads", type=_count, default=default.threads, metavar="N",
-        help="maximum number of calls of a plain handler at the same time; default %(default)s",
+        help="maximum number of calls at the same time; default "
+        f"{QUEUE_THREADS}, or {MESSAGE_CALLS} in a group that is balanced by message",
     )  # fmt: skip
     add(
         "--processes", type=_count, default=default.processes, metavar="N",

@@ -13,20 +13,29 @@ that queue again until the thread has ended.
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from follower.brake import Brake
 from follower.brokers import place_of
-from follower.calling import Call, Caller, InThreads, OnLoop, is_coroutine_function, wait_for_end
+from follower.calling import (
+    Call,
+    Caller,
+    Holding,
+    InThreads,
+    OnLoop,
+    is_coroutine_function,
+    wait_for_end,
+)
 from follower.metrics import Metrics
-from follower.options import FollowerOptions, OnFailure
+from follower.options import QUEUE_THREADS, FollowerOptions, OnFailure
 from follower.pauses import make_pauses
 from follower.pieces import DeadLetter, Piece
 from follower.positions import MovedOnError, has_positions
 from follower.processes import InProcesses
 from follower.work import Work
 from mq_client import errors
+from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
 
 log = logging.getLogger("evenkeel.follower")
@@ -70,7 +79,7 @@ class Handling:
         self._options = options
         self._metrics = metrics
         self._brake = Brake(log)
-        self._threads = InThreads(handler, options.threads)
+        self._threads = InThreads(handler, options.threads or QUEUE_THREADS)
         self._caller: Caller = self._threads
         if options.processes:
             self._caller = InProcesses(place, options.processes)
@@ -86,6 +95,15 @@ class Handling:
         """The queues whose handler is still running."""
         calls = [*self._calls.items(), *self._reads.items()]
         return sorted({queue for queue, call in calls if not call.done()})
+
+    @property
+    def keeps_positions(self) -> bool:
+        """Whether the handler stores the positions of queues."""
+        return self._keeps_positions
+
+    def begin(self, holding: Holding, messages: Sequence[StoredMessage]) -> Call:
+        """Begin one call of the handler, with messages of any queues. Nothing is tried again."""
+        return self._caller.begin(holding, (messages,))
 
     async def close(self) -> None:
         """Begin no further call. Running threads continue."""
@@ -130,13 +148,13 @@ class Handling:
         if error is None:
             return
         if not len(piece.messages):  # only the position had to move; the next call will move it
-            self._brake.say((work.queue, "position"), f"{work.queue}: {_brief(error)}")
+            self._brake.say((work.queue, "position"), f"{work.queue}: {describe_briefly(error)}")
             return
         log.warning(
             "%s: the handler failed with %d messages from offset %d on; now it gets each of these "
             "messages alone, up to %d times: %s",
-            work.queue, len(piece.messages), piece.begin, self._options.attempts, _brief(error),
-            exc_info=error,
+            work.queue, len(piece.messages), piece.begin, self._options.attempts,
+            describe_briefly(error), exc_info=error,
         )  # fmt: skip
         first_failures = 1 if len(piece.messages) == 1 else 0
         for single in piece.cut_singles():
@@ -163,11 +181,12 @@ class Handling:
             self._brake.say(
                 work.queue,
                 f"{where}: the handler failed in {failures} of {self._options.attempts} attempts: "
-                f"{_brief(found)}",
+                f"{describe_briefly(found)}",
             )
         self._brake.forget(work.queue)
         where = place_of(work.queue, offset)
-        trouble = f"{where}: the handler failed {failures} times, the last time: {_brief(found)}"
+        last = describe_briefly(found)
+        trouble = f"{where}: the handler failed {failures} times, the last time: {last}"
         letter = DeadLetter(piece.read_message(), piece.stop, trouble)
         await self._give_up(work, offset, letter, bury)
 
@@ -243,6 +262,7 @@ class Handling:
         return error
 
 
-def _brief(error: BaseException | None) -> str:
+def describe_briefly(error: BaseException | None) -> str:
+    """Write the kind of an error, and the first line of its text."""
     text = str(error).strip().partition("\n")[0][:300]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

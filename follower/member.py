@@ -13,16 +13,18 @@ import socket
 import ssl
 from pathlib import Path
 
-from contract.following import GroupSource
+from contract.following import GroupSource, PopTerms
 from follower import serving
 from follower.asking import Coordinator
-from follower.brokers import GroupBrokers
+from follower.brokers import TIMES, GroupBrokers
 from follower.handling import Handler, Handling
 from follower.importing import import_handler
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions
+from follower.popping.running import Popping
 from follower.running import Running
 from mq_client.acl import Credentials
+from mq_client.aio import Client
 from mq_client.values import MessageQueue
 
 DEFAULT_OPTIONS = FollowerOptions()
@@ -100,8 +102,9 @@ class Follower:
                 )
             while not self._is_stopping:
                 self._running = Running(
-                    self._coordinator, self._open_brokers, self._handling, self.metrics
-                )
+                    self._coordinator, self._open_brokers, self._handling, self.metrics,
+                    start_pops=self._start_pops,
+                )  # fmt: skip
                 await self._running.run()
 
     def stop(self) -> None:
@@ -116,6 +119,27 @@ class Follower:
 
     def _open_brokers(self, source: GroupSource) -> GroupBrokers:
         return GroupBrokers(source, self._options, self._credentials, self._tls)
+
+    def _start_pops(self, source: GroupSource, terms: PopTerms) -> Popping:
+        if self._handling.keeps_positions:
+            raise FollowerError(
+                f"the handler keeps positions of queues, but group {source.group!r} is balanced by "
+                "message: messages have no positions then"
+            )
+        if self._options.arrow:
+            raise FollowerError(
+                f"group {source.group!r} is balanced by message: its handler cannot get Arrow "
+                "columns; leave out --arrow"
+            )
+
+        def open_client() -> Client:
+            return Client(
+                source.name_servers, credentials=self._credentials, tls=self._tls, times=TIMES
+            )
+
+        popping = Popping(source, terms, open_client, self._handling, self._options, self.metrics)
+        popping.start()
+        return popping
 
     def _trouble(self) -> str:
         return self._running.trouble if self._running is not None else "it has not begun yet"

@@ -24,6 +24,13 @@ class Metrics:
         self.given_up = self._counter(
             "given_up_messages", "Messages that were given up, by what became of them", ("to",)
         )
+        self.popped = self._gauge(
+            "popped_messages", "Popped messages that wait for the handler, or are being handled"
+        )
+        self.late = self._counter(
+            "late_messages",
+            "Popped messages that the handler did not get, because others may have got them",
+        )
         self.lost = self._counter(
             "lost_messages", "Messages that the broker had deleted before they were read"
         )

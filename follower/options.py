@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from mq_client.pulling import READER_BYTES
 
+QUEUE_THREADS, MESSAGE_CALLS = 256, 32
+"""Maximum numbers of calls at the same time, unless the user chooses one."""
+
 
 class FollowerError(Exception):
     """A follower cannot continue until a user changes something. The message says what."""
@@ -38,11 +41,13 @@ class FollowerOptions:
     """Maximum number of messages in one call of the handler."""
     arrow: bool = False
     """Whether the handler gets a `pyarrow.RecordBatch` instead of a list of messages."""
-    threads: int = 256
+    threads: int | None = None
     """
-    Maximum number of calls at the same time, if the handler is not a coroutine function.
+    Maximum number of calls at the same time. None: 256, or 32 in a group that is balanced by
+    message.
 
     A queue has one call at a time. With fewer threads than queues, slow queues make others wait.
+    For a coroutine function, this is only a limit in a group that is balanced by message.
     """
     processes: int = 0
     """How many processes run the handler, each one call at a time. 0: this process runs it."""
@@ -55,11 +60,17 @@ class FollowerOptions:
     memory_bytes: int = READER_BYTES
     """Approximate maximum, in bytes, of all messages that are pulled and not handled yet."""
 
+    @property
+    def message_calls(self) -> int:
+        """Maximum number of calls at the same time in a group that is balanced by message."""
+        return self.processes or self.threads or MESSAGE_CALLS
+
     def __post_init__(self) -> None:
         """Refuse options that cannot work."""
         for name in ("batch", "threads", "attempts"):
-            if getattr(self, name) < 1:
-                raise FollowerError(f"{name} is {getattr(self, name)}: it must be 1 or more")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise FollowerError(f"{name} is {value}: it must be 1 or more")
         if self.dead_letter is not None and self.on_failure is not OnFailure.DEAD_LETTER:
             raise FollowerError(
                 f"dead_letter names the topic {self.dead_letter!r}, but on_failure is "

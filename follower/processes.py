@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from follower import packing
-from follower.calling import Call, Outcome
+from follower.calling import Call, Holding, Outcome
 from follower.positions import MovedOnError
-from follower.work import Work
 
 END_SECONDS = 1.0
 """A process that has closed its socket, but has not ended after this time, is killed."""
@@ -129,15 +128,15 @@ class InProcesses:
         self._processes = [HandlerProcess(place) for _ in range(processes)]
         self._free: asyncio.LifoQueue[HandlerProcess] | None = None
 
-    def begin(self, work: Work, arguments: Sequence[Any]) -> Call:
+    def begin(self, holding: Holding, arguments: Sequence[Any]) -> Call:
         """Begin a call as soon as a process is free."""
-        return asyncio.create_task(self._call(work, arguments))
+        return asyncio.create_task(self._call(holding, arguments))
 
     async def close(self) -> None:
         """Kill all processes."""
         await asyncio.gather(*(each.close() for each in self._processes))
 
-    async def _call(self, work: Work, arguments: Sequence[Any]) -> Outcome:
+    async def _call(self, holding: Holding, arguments: Sequence[Any]) -> Outcome:
         if self._free is None:
             self._free = asyncio.LifoQueue()  # the process that was used last is warm
             for each in self._processes:
@@ -145,6 +144,6 @@ class InProcesses:
         process = await self._free.get()
         try:
             # The call may have waited for a process, so check again that the queue is still held.
-            return await process.call(arguments) if work.may_act() else None
+            return await process.call(arguments) if holding.may_act() else None
         finally:
             self._free.put_nowait(process)

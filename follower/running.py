@@ -9,22 +9,24 @@ delays no other queue. Only this module calls the core, and always from the even
 import asyncio
 import logging
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from contract.following import (
     FIRST_NUMBER,
     Asked,
+    Denial,
     Grants,
     GroupSource,
     MemberAnswer,
+    PopTerms,
     Refusal,
     Terms,
 )
 from follower import actions
 from follower.asks import Asks, NoAnswerError, RefusedError
 from follower.brake import Brake
+from follower.clock import clock
 from follower.core import EACH_QUEUE, CommitPace, FollowerCore
 from follower.handling import HaltError, Handling
 from follower.metrics import Metrics
@@ -70,9 +72,14 @@ class Serves(Protocol):
         """Close all connections."""
 
 
-def clock() -> float:
-    """Read a clock that also runs while the machine sleeps."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+class Pops(Protocol):
+    """Pops messages, if the group is balanced by message."""
+
+    async def stop(self, drain_seconds: float) -> None:
+        """Let running calls of the handler finish, acknowledge, and close all connections."""
+
+    async def close(self) -> None:
+        """End at once."""
 
 
 class Running:
@@ -85,8 +92,9 @@ class Running:
         handling: Handling,
         metrics: Metrics,
         pace: CommitPace = EACH_QUEUE,
+        start_pops: Callable[[GroupSource, PopTerms], Pops] | None = None,
     ) -> None:
-        """Do nothing yet."""
+        """Do nothing yet. Without `start_pops`, refuse groups that are balanced by message."""
         self._coordinator = coordinator
         self._open_brokers = open_brokers
         self._handling = handling
@@ -97,6 +105,9 @@ class Running:
         self._terms: Terms | None = None
         self._source: GroupSource | None = None
         self._brokers: Serves | None = None
+        self._start_pops = start_pops
+        self._pops: Pops | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._works: dict[MessageQueue, Work] = {}
         self._halted: set[Work] = set()
         self._asking: set[asyncio.Task[None]] = set()
@@ -122,7 +133,8 @@ class Running:
     @property
     def trouble(self) -> str:
         """Why this member is not ready; empty if it is ready."""
-        return "" if self._core.is_live and self._core.may_act(clock()) else self._trouble
+        is_reading = self._core.is_live and self._core.may_act(clock())
+        return "" if is_reading or self._pops is not None else self._trouble
 
     async def run(self) -> None:
         """Follow until `stop` has done its work, or the source has changed."""
@@ -139,6 +151,16 @@ class Running:
             return
         self._is_stopping = True
         drain = (self._terms or Terms()).drain
+        if self._pops is None:
+            self._turn(lambda now: self._core.stop(drain, now))
+        else:
+            self._ending = asyncio.create_task(self._stop_pops(self._pops, drain))
+            self._ending.add_done_callback(self._note_asked)
+
+    async def _stop_pops(self, pops: Pops, drain: float) -> None:
+        """Stop to pop, and then end the session."""
+        await pops.stop(drain)
+        self._pops = None
         self._turn(lambda now: self._core.stop(drain, now))
 
     def _tick(self) -> None:
@@ -322,14 +344,24 @@ class Running:
         self._refusals = 0
         if self._source is None:
             self._source = answer.source
-            self._brokers = self._open_brokers(answer.source)
+            self._open(answer.source)
         elif answer.source != self._source and not self._is_stopping:
-            log.warning("the group's name servers, name or filters have changed: starting again")
+            log.warning("the group's name servers, name, filters or balance have changed: "
+                        "starting again")  # fmt: skip
             self.stop()
         terms = Terms(answer.session_seconds, answer.drain_seconds, answer.on_outage)
         grants = Grants(answer.epoch, answer.revision, queues)
         self._terms = terms
         self._turn(lambda now: self._core.hear_answer(asked, grants, terms, now))
+
+    def _open(self, source: GroupSource) -> None:
+        if source.messages is None:
+            self._brokers = self._open_brokers(source)
+        elif self._start_pops is not None:
+            self._pops = self._start_pops(source, source.messages)
+        else:
+            raise FollowerError(f"group {source.group!r} is balanced by message, but this program "
+                                "reads by queue")  # fmt: skip
 
     async def _hear_refusal(self, asked: Asked[MessageQueue], error: RefusedError) -> None:
         core = self._core
@@ -342,6 +374,9 @@ class Running:
                 f"the coordinator at {self._coordinator.url} refuses the token: {error}; "
                 "see --token-file"
             ) from error
+        if error.reason == Denial.NO_SUCH_GROUP.value and self._pops is not None:
+            log.warning("the group is gone: nothing is popped any more: %s", error)
+            self.stop()
         refusal = _BY_NAME.get(error.reason)
         if error.reason not in _PASSES:
             self._brake.say("refusal", self._describe_refusal(error))
@@ -364,7 +399,7 @@ class Running:
         return f"the coordinator refuses this member, trying again: {error}"
 
     def _note_asked(self, task: asyncio.Task[None]) -> None:
-        """Stop the member if the task that asks the coordinator has failed."""
+        """Stop the member if a task of the whole member has failed."""
         self._asking.discard(task)
         if not task.cancelled() and (error := task.exception()) and not self._over.done():
             self._over.set_exception(error)
@@ -395,7 +430,7 @@ class Running:
         if holds != self._shown:
             log.info("holds %d queues: %s", len(holds), show_queues(holds) or "none")
             self._shown = holds
-        if self._is_stopping and not holds:
+        if self._is_stopping and not holds and self._pops is None:
             self._end()
         self._wake_at(core.find_next_change())
 
@@ -422,7 +457,9 @@ class Running:
             self._over.cancel()
         for work in self._works.values():
             work.end()
-        asking = [*self._asking]
+        if self._pops is not None:
+            await self._pops.close()
+        asking = [*self._asking, *([self._ending] if self._ending else [])]
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)

@@ -19,6 +19,7 @@ from contract.following import (
     MemberAnswer,
     MemberRefusal,
     MemberRequest,
+    PopTerms,
     Terms,
 )
 from evenkeel.attribute_docs import read_attribute_docs
@@ -28,7 +29,7 @@ from lb_core.assignment import MOST_QUEUES
 
 Document = dict[str, Any]
 HEAD = "# Made from the types in contract/following.py by `make generate`.\n"
-PARTS = (MemberRequest, MemberAnswer, MemberRefusal, QueueIds, GroupSource)
+PARTS = (MemberRequest, MemberAnswer, MemberRefusal, QueueIds, GroupSource, PopTerms)
 REF = "#/components/schemas/{name}"
 INFO = f"""\
 A member of a ConsumerGroup sends request after request with the queues that it holds. The

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from mq_client import access, errors
 from mq_client.blocking import Client
-from mq_client.operations.popping import MOST_POPPED
+from mq_client.popping import MOST_POPPED
 from mq_client.tools import changing, looking, printing, sending
 
 EXAMPLES = """

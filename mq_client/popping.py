@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ORDERED = 999
 """The number of the revive queue in handles of ordered pops."""
+MOST_POPPED = 32
+"""A broker returns at most this many messages for one pop."""
 POP_CK = "POP_CK"
 """The property in which a broker with the file store puts the handle of a message from retries."""
 _NUMBER = "([0-9]{1,19})"

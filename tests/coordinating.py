@@ -49,6 +49,9 @@ class Coordinator:
     port: int = 0
     tags: str | None = None
     """The tags of the messages that the group reads. None means all messages."""
+    drain: str = "10s"
+    messages: dict[str, Any] | None = None
+    """`spec.messages`, if the group is balanced by message."""
     _epoch: int = 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _ready: threading.Event = field(default_factory=threading.Event)
@@ -99,7 +102,9 @@ class Coordinator:
         if self.tags is not None:
             read["filter"] = {"tags": self.tags}
         spec: dict[str, Any] = {"topics": [read], "group": self.group}
-        spec["consumers"] = {"members": {"session": self.session, "drain": "10s"}}
+        spec["consumers"] = {"members": {"session": self.session, "drain": self.drain}}
+        if self.messages is not None:
+            spec |= {"balance": "Messages", "messages": self.messages}
         group = ConsumerGroup(Head(_KEY), msgspec.convert(spec, GroupSpec), status)
         told = {"nameServers": [self.name_server], "topic": self.topic}
         topic = Topic(Head(_TOPIC_KEY), msgspec.convert(told, TopicSpec), TopicStatus())

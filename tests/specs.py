@@ -11,6 +11,7 @@ QUEUES = {"broker": "broker-a", "readQueues": 8, "writeQueues": 8}
 STATIC = {"consumers": {"static": [{"id": "a"}]}}
 TOPICS = {"topics": [{"name": "orders"}]}
 GROUP: Spec = {**TOPICS, **STATIC}
+MEMBERS: Spec = {**TOPICS, "consumers": {"members": {}}}
 JOB: Spec = {
     "sink": {"format": "parquet", "path": "/rows"},
     "checkpoint": {"persistentVolumeClaim": "state"},
@@ -45,6 +46,7 @@ TAKEN: list[tuple[CrdKind, Spec]] = [
         CONSUMER_GROUP,
         {**TOPICS, "consumers": {"members": {"selector": {"matchLabels": {"app": "a"}}}}},
     ),
+    (CONSUMER_GROUP, {**MEMBERS, "balance": "Messages", "messages": {"invisibleTime": "10s"}}),
     (CONSUMER_GROUP, by(name="Sticky", sticky={"zones": "Require", "maxMoves": "25%"})),
     (CONSUMER_GROUP, by(name="MachineRoom", machineRoom={"rooms": ["r1"]})),
     (CONSUMER_GROUP, by(name="AveragelyByCircle", pinnedConsumers=["a"])),
@@ -79,8 +81,17 @@ REFUSED: list[tuple[CrdKind, Spec, str]] = [
     ),
     (
         CONSUMER_GROUP,
-        {**TOPICS, "consumers": {"members": {}}, "messageModel": "Broadcasting"},
+        {**MEMBERS, "messageModel": "Broadcasting"},
         "only for groups without members",
+    ),
+    (CONSUMER_GROUP, {**GROUP, "balance": "Messages"}, "balance Messages needs consumers.members"),
+    (CONSUMER_GROUP, {**of_job(), "balance": "Messages"}, "Messages needs consumers.members"),
+    (CONSUMER_GROUP, {**MEMBERS, "messages": {}}, "messages requires balance: Messages"),
+    (CONSUMER_GROUP, {**MEMBERS, "balance": "Each"}, "Unsupported value"),
+    (
+        CONSUMER_GROUP,
+        {**MEMBERS, "balance": "Messages", "messages": {"batch": 33}},
+        "should be less than or equal to 32",
     ),
     (CONSUMER_GROUP, by(name="Stickyy"), "Unsupported value"),
     (CONSUMER_GROUP, by(name="Averagely", sticky={}), "sticky requires name: Sticky"),

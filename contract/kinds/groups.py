@@ -37,6 +37,11 @@ class MessageModel(enum.Enum):
     BROADCASTING = "Broadcasting"
 
 
+class Balance(enum.Enum):
+    QUEUES = "Queues"
+    MESSAGES = "Messages"
+
+
 class StrategyName(enum.Enum):
     STICKY = "Sticky"
     AVERAGELY = "Averagely"
@@ -212,9 +217,32 @@ class Consumers(Part, frozen=True):
     """Programs that ask a coordinator which queues they may read."""
 
 
+class MessageSettings(Part, frozen=True):
+    invisible_time: Duration = "60s"
+    """
+    How long nobody else gets a message that a member has popped. The member renews this time while
+    its handler works. At least 1s.
+    """
+    batch: Annotated[int, Meta(ge=1, le=32)] = 1
+    """Maximum number of messages that a handler gets in one call."""
+    max_attempts: Annotated[int, Meta(ge=1, le=1000)] = 16
+    """After this number of deliveries, a message goes to the dead letters."""
+    backoff: Duration = "10s"
+    """
+    Time after which a message comes again if its handler has failed. Each failure doubles it, up to
+    2h.
+    """
+
+
 class GroupSpec(Part, frozen=True):
     RULES: ClassVar = (
         make_immutable("group"),
+        Rule("self.balance == oldSelf.balance", "balance is immutable: create a new object"),
+        Rule(
+            "self.balance == 'Queues' || (has(self.consumers) && has(self.consumers.members))",
+            "balance Messages needs consumers.members",
+        ),
+        require_with("messages", "balance", "Messages"),
         Rule("has(self.job) != has(self.consumers)", "set either job or consumers"),
         Rule(
             "!has(self.job) || self.messageModel == 'Clustering'",
@@ -233,6 +261,13 @@ class GroupSpec(Part, frozen=True):
     """Name of the group in RocketMQ. Default: the object's name."""
     message_model: MessageModel = MessageModel.CLUSTERING
     """Clustering: consumers share the queues. Broadcasting: each consumer reads all of them."""
+    balance: Balance = Balance.QUEUES
+    """
+    Queues: each queue has one consumer, and order within a queue is kept. Messages: any member gets
+    any message, without an order, so a slow message delays no other one.
+    """
+    messages: MessageSettings | None = None
+    """Settings of balance Messages."""
     strategy: StrategyChoice = StrategyChoice()
     """How queues are assigned to consumers."""
     rebalance: Rebalance = Rebalance()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 
-from contract.kinds.groups import Assigned, MessageModel
+from contract.kinds.groups import Assigned
 from evenkeel import planning, times
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key, Topic
@@ -70,7 +70,7 @@ def explain(
         foreseen = foresight.foresee(group, topics, now)
     except EvenkeelError as error:
         trouble = str(error)
-    queues = [] if _is_broadcast(group) else _list_queues(group, topics)
+    queues = [] if planning.explain_no_plan(group) else _list_queues(group, topics)
     rows = list(_make_rows(group, queues, past, _find_futures(foreseen)))
     try:
         members = people.sort_out(_list_members(group, now), _make_policy(group))
@@ -81,8 +81,8 @@ def explain(
 
 def select_queue(explanation: Explanation, name: str) -> Explanation:
     """Keep only the row of one queue, whose name is written as `orders@broker-a/3`."""
-    if _is_broadcast(explanation.group):
-        raise EvenkeelError(f"{explanation.group} is Broadcasting: every consumer has every queue")
+    if why := planning.explain_no_plan(explanation.group):
+        raise EvenkeelError(f"{explanation.group} is {why}")
     source, _, number = name.rpartition("/")
     topic, _, broker = source.partition("@")
     if not (topic and broker and number.isascii() and number.isdigit()):
@@ -102,10 +102,6 @@ def select_queue(explanation: Explanation, name: str) -> Explanation:
     else:
         there_are = f"it has queues on {', '.join(known) or 'no broker'}"
     raise EvenkeelError(f"{explanation.group} has no queue {name}: {there_are}")
-
-
-def _is_broadcast(group: ConsumerGroup) -> bool:
-    return group.spec.message_model is MessageModel.BROADCASTING
 
 
 def _list_queues(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> list[QueueRange]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from contract.conditions import ConditionType
-from contract.kinds.groups import Assigned, MessageModel
+from contract.kinds.groups import Assigned
 from evenkeel import planning, rebalances
 from evenkeel.control import conditions
 from evenkeel.objects import ConsumerGroup
@@ -189,8 +189,8 @@ def _explain_unowned(explained: Explanation) -> str:
 def _list_rules(explained: Explanation) -> list[str]:
     """Describe the strategy, the consumers that may own queues, and their loads."""
     group = explained.group
-    if group.spec.message_model is MessageModel.BROADCASTING:
-        return ["Broadcasting: every consumer has every queue, and no queue ever moves."]
+    if why := planning.explain_no_plan(group):
+        return [f"{why}."]
     return [
         f"{words.describe_strategy(group.spec.strategy)}.",
         *(
@@ -278,7 +278,7 @@ def _tell_next(explained: Explanation, row: Row) -> str:
 def _look_ahead(explained: Explanation) -> list[str]:
     """Describe the next plan and the last rebalance."""
     group = explained.group
-    if group.spec.message_model is MessageModel.BROADCASTING:
+    if planning.explain_no_plan(group):
         return []
     if explained.foresight is None:
         lines = [f"The next plan cannot be computed: {explained.trouble}"]

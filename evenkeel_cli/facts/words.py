@@ -30,6 +30,8 @@ _MEANINGS: Mapping[tuple[str, str], str] = {
     (ConditionType.ASSIGNED, ConditionReason.BROADCASTING): "every consumer has every queue",
     (ConditionType.BALANCED, ConditionReason.EVEN): "loads are as even as they can be",
     (ConditionType.BALANCED, ConditionReason.BROADCASTING): "every consumer has every queue",
+    (ConditionType.ASSIGNED, ConditionReason.BY_MESSAGE): "any member gets any message",
+    (ConditionType.BALANCED, ConditionReason.BY_MESSAGE): "any member gets any message",
     (ConditionType.BALANCED, ConditionReason.NO_CONSUMERS): "there is no consumer",
     (ConditionType.JOB_RUNNING, ConditionReason.RUNNING): "the driver is running and has executors",
     (

@@ -72,6 +72,7 @@ class Link(asyncio.BufferedProtocol):
     def tell(self, request: Request[Any]) -> None:
         """Send a request that gets no answer."""
         self._refuse_if_over()
+        self.used_at = self._loop.time()
         self._write(self._conversation.tell(request))
 
     def close(self) -> None:
@@ -84,6 +85,7 @@ class Link(asyncio.BufferedProtocol):
         """Keep the transport for writing. Called by asyncio."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self.used_at = self._loop.time()  # otherwise it would count as idle before its first use
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the buffer for the next bytes. Called by asyncio."""

@@ -19,11 +19,9 @@ from mq_client.directory import LATE_POLL, Directory
 from mq_client.filters import Filter
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.operations import routing
-from mq_client.popping import PopHandle, PoppedMessage
+from mq_client.popping import MOST_POPPED, PopHandle, PoppedMessage
 from mq_client.pulling import POLL_MS
 
-MOST_POPPED = 32
-"""A broker returns at most this many messages for one pop."""
 INVISIBLE_MS = 60_000
 
 
@@ -139,11 +137,18 @@ def send_to_dead_letters(
     A broker never does this by itself for popped messages. If the caller dies in between, the
     message comes again, and is copied again.
     """
+    yield from copy_to_dead_letters(directory, group, topic, popped)
+    yield from acknowledge(directory, group, topic, [popped.handle])
+
+
+def copy_to_dead_letters(
+    directory: Directory, group: str, topic: str, popped: PoppedMessage
+) -> Flow[None]:
+    """Copy a message to `%DLQ%<group>`, without an acknowledgement."""
     message = popped.message
     address = yield from routing.find_master(directory, topic, popped.handle.broker, max_age=None)
     request = SendBack(group, topic, message.commit_log_offset, message.msg_id)
     yield from flows.ask(address, request, directory.times.answer)
-    yield from acknowledge(directory, group, topic, [popped.handle])
 
 
 def wait_for_messages(

@@ -12,9 +12,11 @@ import msgspec
 from contract.conditions import ConditionReason
 from contract.kinds.groups import (
     Assigned,
+    Balance,
     Config,
     GroupStatus,
     MachineRoomNearby,
+    MessageModel,
     OwnedQueues,
     StrategyChoice,
     StrategyName,
@@ -130,6 +132,20 @@ def has_members(group: ConsumerGroup) -> bool:
     """Whether a group's consumers are members: they ask a coordinator which queues to read."""
     consumers = group.spec.consumers
     return consumers is not None and consumers.members is not None
+
+
+def is_by_message(group: ConsumerGroup) -> bool:
+    """Whether any member gets any message. Otherwise each queue has one consumer."""
+    return group.spec.balance is Balance.MESSAGES
+
+
+def explain_no_plan(group: ConsumerGroup) -> str:
+    """Explain why the queues of a group are never planned; empty if they are."""
+    if group.spec.message_model is MessageModel.BROADCASTING:
+        return "Broadcasting: every consumer has every queue, and no queue ever moves"
+    if is_by_message(group):
+        return "balance Messages: any member gets any message, so queues have no owners"
+    return ""
 
 
 def list_static_members(group: ConsumerGroup) -> list[Member] | None:

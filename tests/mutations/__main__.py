@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutations import around, batch, engine, flow, following, strategies
+from tests.mutations import around, batch, engine, flow, following, popping, strategies
 
 ROOT = Path(__file__).parents[2]
 COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox",
@@ -25,7 +25,7 @@ PATIENCE = 4
 """Tests count as endless if they take this many times as long as with the unbroken code."""
 ROOMS = {
     "strategies": strategies, "engine": engine, "around": around, "following": following,
-    "flow": flow, "batch": batch,
+    "popping": popping, "flow": flow, "batch": batch,
 }  # fmt: skip
 
 

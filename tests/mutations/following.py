@@ -70,7 +70,7 @@ MUTATIONS = [
     (HANDLING, "if isinstance(error, MovedOnError):", "if isinstance(error, SystemError):"),
     # A handler in its process cannot stop anything else, and no process outlives its grant.
     (PROCESSES, "await asyncio.wait([reading, self._ended],", "await asyncio.wait([reading],"),
-    (PROCESSES, "await process.call(arguments) if work.may_act() else None", "await process.call(arguments)"),
+    (PROCESSES, "await process.call(arguments) if holding.may_act() else None", "await process.call(arguments)"),
     (PROCESSES, "        except BaseException:\n            self.kill()\n", "        except BaseException:\n"),
     (PROCESSES, "if self._ended is None or self._ended.done():", "if self._ended is None:"),
     (MAIN, "    end_with_parent(parent)\n", ""),

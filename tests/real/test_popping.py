@@ -3,8 +3,10 @@
 import asyncio
 import json
 import re
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from mq_client.values import GroupConfig, RequestMode
 from sandbox import jars, rocketmq
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
+from tests.coordinating import Coordinator
+from tests.followers import Followers
 
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
@@ -238,3 +242,147 @@ def _run(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[dict[str,
     assert main(words) == 0
     rows: list[dict[str, object]] = json.loads(capsys.readouterr().out)
     return rows
+
+
+HANDLER = """
+import os, time
+
+OUT = open(os.environ["OUT"], "a", buffering=1)
+
+
+def handle(messages):
+    for message in messages:
+        OUT.write(f"{os.environ['NAME']} {message.body.decode()} {message.reconsume_times}\\n")
+        while os.path.exists(os.environ["OUT"] + ".hold." + os.environ["NAME"]):
+            time.sleep(0.01)
+        if message.body == b"bad" and message.reconsume_times < 1:
+            raise ValueError("not yet")
+"""
+
+
+@dataclass
+class Poppers:
+    """Followers that pop, and what their handlers were given: member, body, deliveries before."""
+
+    followers: Followers
+    out: Path
+
+    def start(self, *names: str) -> None:
+        for name in names:
+            self.followers.start(name, "--threads", "4", OUT=str(self.out))
+
+    def hold(self, name: str) -> Path:
+        """Let the handler of a member wait as long as this file exists."""
+        path = self.out.with_name(f"{self.out.name}.hold.{name}")
+        path.touch()
+        return path
+
+    def lines(self) -> list[tuple[str, str, int]]:
+        text = self.out.read_text() if self.out.exists() else ""
+        found = (line.split() for line in text.splitlines())
+        return [(member, body, int(times)) for member, body, times in found]
+
+    def wait_for(self, bodies: set[bytes]) -> list[tuple[str, str, int]]:
+        wanted = {each.decode() for each in bodies}
+        lines = wait_for(self.lines, lambda lines: wanted <= {body for _, body, _ in lines})
+        assert wanted <= {body for _, body, _ in lines}, self.followers.logs()
+        return lines
+
+
+@pytest.fixture
+def poppers(
+    popping_mq: RocketMq,
+    orders: str,
+    unique_name: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[Poppers]:
+    """Followers of a group by message whose topic is `orders`."""
+    (tmp_path / "shop.py").write_text(HANDLER)
+    group = f"g-{unique_name}"
+    with Client(popping_mq.name_server.address) as client:
+        client.put_group(GroupConfig(group))
+    settings = {"invisibleTime": request.param, "backoff": "1s"}
+    address = popping_mq.name_server.address
+    with Coordinator(address, orders, group, "2s", drain="300s", messages=settings) as coordinator:
+        coordinator.publish({})
+        followers = Followers(coordinator, tmp_path, "shop:handle")
+        try:
+            yield Poppers(followers, tmp_path / "out")
+        finally:
+            followers.kill()
+
+
+@pytest.mark.parametrize("poppers", ["60s"], indirect=True)
+def test_followers_share_the_messages_of_few_queues_and_none_comes_twice(
+    popper: Client, orders: str, poppers: Poppers
+) -> None:
+    """Also when one of them stops while its handler works, and when one message fails once."""
+    hold = poppers.hold("a")
+    poppers.start("a", "b", "c")
+    sent = send(popper, orders, 200)
+    popper.send([Message(orders, b"bad")], RoundRobin())
+    wait_for(poppers.lines, lambda lines: {"a", "b", "c"} <= {name for name, _, _ in lines})
+    poppers.followers.running["a"].terminate()
+    # What its handler has not begun is given back, and others get it while the handler works.
+    lines = poppers.wait_for({*sent, b"bad"})
+    held = [body for name, body, _ in lines if name == "a"]
+    assert 0 < len(held) <= 4
+    hold.unlink()
+    assert poppers.followers.running["a"].wait(300) == 0
+    lines = wait_for(poppers.lines, lambda lines: ("bad", 1) in [line[1:] for line in lines])
+    counts = Counter(body for _, body, _ in lines)
+    twice = [line for line in lines if counts[line[1]] > 1]
+    assert counts == Counter({**{each.decode(): 1 for each in sent}, "bad": 2}), (
+        f"{twice} {poppers.followers.logs()}"
+    )
+
+
+@pytest.mark.parametrize("poppers", ["8s"], indirect=True)
+def test_a_slow_handler_keeps_its_message_and_a_dead_one_gives_it_to_others(
+    popper: Client, orders: str, poppers: Poppers
+) -> None:
+    hold = poppers.hold("a")
+    poppers.start("a")
+    send(popper, orders, 1)
+    poppers.wait_for({b"0"})
+    poppers.start("b")
+    popper.send([Message(orders, b"next")], RoundRobin())
+    poppers.wait_for({b"next"})
+    # Longer than an invisible time: only renewals keep the message from the other member.
+    assert not wait_for(
+        lambda: [line for line in poppers.lines() if line[:2] == ("b", "0")],
+        bool,
+        patience_seconds=14.0,
+    )
+    poppers.followers.running["a"].kill()
+    lines = wait_for(poppers.lines, lambda lines: ("b", "0") in [line[:2] for line in lines])
+    assert ("b", "0", 1) in lines, poppers.followers.logs()
+    hold.unlink()
+
+
+@pytest.mark.parametrize("poppers", ["10s"], indirect=True)
+def test_a_frozen_follower_begins_with_nothing_that_others_have_got(
+    popper: Client, orders: str, poppers: Poppers
+) -> None:
+    hold = poppers.hold("a")
+    poppers.start("a")
+    sent = send(popper, orders, 8)
+    begun = wait_for(poppers.lines, lambda lines: len(lines) == 4)
+    assert len(begun) == 4, poppers.followers.logs()
+    poppers.followers.running["a"].send_signal(signal.SIGSTOP)
+    poppers.start("b")
+    lines = wait_for(
+        poppers.lines, lambda lines: len({body for name, body, _ in lines if name == "b"}) == 8
+    )
+    assert len(lines) == 12, poppers.followers.logs()
+    hold.unlink()
+    poppers.followers.running["a"].send_signal(signal.SIGCONT)
+    popper.send([Message(orders, b"next")], RoundRobin())
+    poppers.wait_for({*sent, b"next"})
+    poppers.followers.running["a"].terminate()
+    assert poppers.followers.running["a"].wait(300) == 0
+    again = Counter(body for _, body, _ in poppers.lines())
+    assert again == Counter({**{each.decode(): 1 for each in sent}, "next": 1}) + Counter(
+        body for _, body, _ in begun
+    )

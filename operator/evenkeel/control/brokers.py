@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from contract.conditions import ConditionReason
 from contract.kinds.topics import BrokerQueues
+from evenkeel.control.groups import pop_brokers
 from evenkeel.control.provisioning import conversation
 from evenkeel.control.provisioning.conversation import TopicWish
 from evenkeel.control.provisioning.steps import StepOutcome
@@ -127,6 +128,14 @@ class Brokers:
             return list((await _wait(asked, _build_timeout_error())).members)
         except (errors.GroupUnknownError, errors.GroupEmptyError):
             return []
+
+    async def prepare_pops(
+        self, cluster: ClusterAddress, group: str, topic: str, refuse: Callable[[], None]
+    ) -> list[str]:
+        """Create a group that pops, where it is missing. Return the brokers that cannot pop."""
+        client = self._client(cluster)
+        step = pop_brokers.prepare(client.directory, group, topic, refuse)
+        return await _wait(client.run(step), _build_timeout_error())
 
     async def close(self) -> None:
         """Close all connections."""

@@ -12,12 +12,13 @@ from contract.following import (
     GroupSource,
     MemberAnswer,
     MemberRequest,
+    PopTerms,
     Refusal,
     Terms,
 )
-from contract.kinds.groups import Assigned, MemberTerms
+from contract.kinds.groups import Assigned, MemberTerms, MessageSettings
 from coordinator.sessions import HeldQueues
-from evenkeel import times
+from evenkeel import planning, times
 from evenkeel.members import queue_ids
 from evenkeel.members.desk import Clock, GroupDesk
 from evenkeel.members.doors import DeniedError
@@ -26,6 +27,9 @@ from mq_client.values import MessageQueue
 
 LEAST_SESSION_SECONDS = 1.0
 """Minimum session time. A shorter session would end whenever a machine is busy."""
+
+LEAST_INVISIBLE_SECONDS = 1.0
+"""Minimum invisible time. A shorter one would end before a member could renew it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,4 +261,17 @@ def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSourc
             tags[topic.topic] = ref.filter.tags
         if ref.filter is not None and ref.filter.sql is not None:
             sql[topic.topic] = ref.filter.sql
-    return GroupSource(group.group, name_servers, tags, sql)
+    pops = find_pop_terms(group, topics) if planning.is_by_message(group) else None
+    return GroupSource(group.group, name_servers, tags, sql, pops)
+
+
+def find_pop_terms(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> PopTerms:
+    """Convert the settings in `spec.messages`."""
+    chosen = group.spec.messages or MessageSettings()
+    return PopTerms(
+        sorted(topics[key].topic for key in group.topic_keys if key in topics),
+        max(LEAST_INVISIBLE_SECONDS, times.parse_duration(chosen.invisible_time)),
+        chosen.batch,
+        chosen.max_attempts,
+        times.parse_duration(chosen.backoff),
+    )

@@ -15,6 +15,7 @@ from contract.following import (
     GroupSource,
     MemberAnswer,
     MemberRefusal,
+    PopTerms,
     Refusal,
     Terms,
 )
@@ -23,6 +24,7 @@ from evenkeel.members.desk import GroupDesk
 from evenkeel.members.doors import DeniedError
 from follower import running
 from follower.asks import NoAnswerError, RefusedError
+from follower.clock import clock
 from follower.handling import Handler, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions
@@ -52,6 +54,7 @@ class Coordinator:
         self.reason: str | None = None
         self.left: list[str] = []
         self.epoch = 0
+        self.requests = 0
 
     def publish(self, *queues: MessageQueue) -> None:
         self.epoch += 1
@@ -60,6 +63,7 @@ class Coordinator:
     async def ask(
         self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
     ) -> MemberAnswer:
+        self.requests += 1
         if self.is_away:
             raise NoAnswerError("http://coordinator cannot be reached")
         if self.reason is not None:
@@ -193,6 +197,22 @@ class Scene:
         return self.metrics.registry.get_sample_value(f"evenkeel_follower_{name}", labels)
 
 
+class Pops:
+    """Stands for the pops of a member; it ends when the test says."""
+
+    def __init__(self) -> None:
+        self.drained: list[float] = []
+        self.may_end = asyncio.Event()
+        self.is_closed = False
+
+    async def stop(self, drain_seconds: float) -> None:
+        self.drained.append(drain_seconds)
+        await self.may_end.wait()
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not is_so():  # noqa: ASYNC110  # no event reports it
@@ -323,7 +343,7 @@ def test_a_process_that_was_frozen_does_nothing_before_it_has_looked_at_its_cloc
         async with scene.begun():
             await until(lambda: scene.value("held_queues") == 1)
             await asyncio.sleep(0.02)
-            ahead = running.clock() + 30.0
+            ahead = clock() + 30.0
             monkeypatch.setattr(running, "clock", lambda: ahead)
             scene.gate.set()
             await asyncio.sleep(0.1)
@@ -474,3 +494,108 @@ def test_another_source_ends_the_run_after_what_was_begun() -> None:
         assert scene.brokers.commits[FIRST][-1] == 5
 
     play(story)
+
+
+BY_MESSAGE = GroupSource("billing", ["mq:9876"], messages=PopTerms(["orders"], 60.0, 1, 16, 10.0))
+
+
+class PoppingScene(Scene):
+    """A member whose group is balanced by message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coordinator.source = BY_MESSAGE
+        self.coordinator.publish()
+        self.pops: list[Pops] = []
+        self.running = Running(
+            self.coordinator, self._open, Handling(self.handle, FollowerOptions(), self.metrics),
+            self.metrics, start_pops=self._start,
+        )  # fmt: skip
+
+    def _start(self, source: GroupSource, terms: PopTerms) -> Pops:
+        assert (source, terms) == (BY_MESSAGE, BY_MESSAGE.messages)
+        self.pops.append(Pops())
+        return self.pops[-1]
+
+
+def test_a_member_by_message_pops_without_a_session_and_ends_it_after_its_pops() -> None:
+    async def story() -> None:
+        scene = PoppingScene()
+        async with scene.begun() as task:
+            await until(lambda: bool(scene.pops))
+            scene.coordinator.is_away = True
+            session = scene.running.session
+            await until(lambda: scene.running.session != session)  # it is over
+            assert scene.running.trouble == ""
+            assert not scene.pops[0].drained
+            scene.coordinator.is_away = False
+            await until(lambda: scene.value("sessions_total") == 2)
+            scene.running.stop()
+            await until(lambda: scene.pops[0].drained == [TERMS.drain])
+            before = scene.coordinator.requests
+            await until(lambda: scene.coordinator.requests > before + 1)
+            assert not scene.coordinator.left
+            scene.pops[0].may_end.set()
+            await task
+        assert len(scene.coordinator.left) == 1
+        assert not scene.opened
+
+    asyncio.run(story())
+
+
+def test_a_member_by_message_stops_when_its_group_is_gone_or_changes() -> None:
+    async def story(change: Callable[[PoppingScene], None]) -> None:
+        scene = PoppingScene()
+        async with scene.begun() as task:
+            await until(lambda: bool(scene.pops))
+            scene.pops[0].may_end.set()
+            change(scene)
+            await task
+        assert scene.pops[0].drained == [TERMS.drain]
+
+    def lose(scene: PoppingScene) -> None:
+        scene.coordinator.reason = "NoSuchGroup"
+
+    def alter(scene: PoppingScene) -> None:
+        scene.coordinator.source = GroupSource("billing", ["mq:9876"])
+
+    for change in (lose, alter):
+        asyncio.run(story(change))
+
+
+def test_a_member_by_message_that_is_refused_for_now_pops_on() -> None:
+    async def story() -> None:
+        scene = PoppingScene()
+        async with scene.begun():
+            await until(lambda: bool(scene.pops))
+            scene.coordinator.reason = "PodUnseen"
+            await until(lambda: bool(scene.value("refusals_total", reason="PodUnseen")))
+            assert not scene.pops[0].drained
+            scene.pops[0].may_end.set()
+
+    asyncio.run(story())
+
+
+def test_a_second_stop_ends_the_pops_at_once() -> None:
+    async def story() -> None:
+        scene = PoppingScene()
+        async with scene.begun() as task:
+            await until(lambda: bool(scene.pops))
+            scene.running.stop()
+            scene.running.stop()
+            await task
+        assert scene.pops[0].is_closed
+
+    asyncio.run(story())
+
+
+def test_a_program_that_reads_by_queue_refuses_a_group_by_message() -> None:
+    async def story() -> None:
+        scene = Scene()
+        scene.coordinator.source = BY_MESSAGE
+        scene.coordinator.publish()
+        async with scene.begun() as task:
+            with pytest.raises(FollowerError, match="is balanced by message"):
+                await task
+
+    asyncio.run(story())

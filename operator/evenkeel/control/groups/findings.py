@@ -1,6 +1,7 @@
 """Checks the state of a group, and makes a finding for each condition. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import Assigned
@@ -30,6 +31,22 @@ def check_broadcast(
     assigned = assigned or _check_unreadable(group, seen)
     assigned = assigned or Finding(ConditionType.ASSIGNED, True, everything)
     return _collect(group, seen, assigned, Finding(ConditionType.BALANCED, True, everything))
+
+
+def check_by_message(
+    group: ConsumerGroup, seen: GroupSurroundings, *, has_readers: bool
+) -> list[Finding]:
+    """Check a group that is balanced by message, in which any member gets any message."""
+    by_message = ConditionReason.BY_MESSAGE
+    assigned = _check_unreadable(group, seen) or Finding(ConditionType.ASSIGNED, True, by_message)
+    if seen.pop_trouble is not None:
+        unfit = ConditionReason.BROKERS_UNFIT
+        assigned = Finding(ConditionType.ASSIGNED, False, unfit, seen.pop_trouble)
+    elif not has_readers:
+        text = "no member has a session"
+        assigned = Finding(ConditionType.ASSIGNED, False, ConditionReason.UNOWNED, text)
+    seen = replace(seen, held=None)  # no member holds queues
+    return _collect(group, seen, assigned, Finding(ConditionType.BALANCED, True, by_message))
 
 
 def _collect(

@@ -36,6 +36,7 @@ from evenkeel.control.groups import (
     member_slots,
     rebalance_trigger,
 )
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.control.jobs.job_slots import JobSlot, update_slots
 from evenkeel.control.jobs.states import JobSeen, SlotExecutor
@@ -114,6 +115,8 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
             "ended",
         )
     queues = planning.list_queues(group, seen.topics)
+    if planning.is_by_message(group):
+        return _share_messages(group, seen, queues, now)
     taken = _Participants.find(group, seen, now)
     members = group.spec.consumers.members if group.spec.consumers is not None else None
     if group.spec.message_model is MessageModel.BROADCASTING:
@@ -198,6 +201,35 @@ def _broadcast(
     return _finish(group, status, found, now, lag=seen.lag)
 
 
+def _share_messages(
+    group: ConsumerGroup, seen: GroupSurroundings, queues: Sequence[QueueRange], now: datetime
+) -> GroupDecision:
+    """List the members. Brokers decide which of them gets a message, so nothing is planned."""
+    settings = group.spec.consumers.members if group.spec.consumers is not None else None
+    live = _require_live(group, seen)
+    status = replace_status(
+        group.status,
+        queues=sum(map(len, queues)),
+        consumers=len(live),
+        rebalanced_for=group.rebalance_asked or group.status.rebalanced_for,
+        assignments=[Assigned(name) for name in sorted(each.name for each in live)],
+        session=settings.session if settings is not None else "",
+    )
+    found = findings.check_by_message(group, seen, has_readers=bool(live))
+    return _finish(group, status, found, now, lag=seen.lag)
+
+
+def _require_live(group: ConsumerGroup, seen: GroupSurroundings) -> Sequence[LiveMember]:
+    if seen.live is None:
+        raise planning.NotReadyError(
+            ConditionReason.MEMBERS_UNKNOWN,
+            f"{group}: its members are not known yet: the coordinator must first run for the "
+            "time spec.consumers.members.session. In a cluster, it runs only if the chart's "
+            "value members.enabled is true",
+        )
+    return seen.live
+
+
 def replace_status(status: GroupStatus, **changes: object) -> GroupStatus:
     """Copy a status with these changes."""
     return msgspec.structs.replace(status, **changes)
@@ -236,14 +268,7 @@ class _Participants:
     def _find_live(
         cls, group: ConsumerGroup, seen: GroupSurroundings, now: datetime
     ) -> "_Participants":
-        if seen.live is None:
-            raise planning.NotReadyError(
-                ConditionReason.MEMBERS_UNKNOWN,
-                f"{group}: its members are not known yet: the coordinator must first run for the "
-                "time spec.consumers.members.session. In a cluster, it runs only if the chart's "
-                "value members.enabled is true",
-            )
-        found = member_slots.update_slots(group, seen.live, now)
+        found = member_slots.update_slots(group, _require_live(group, seen), now)
         return cls(found.members, dict(found.by_name), found.look_again_seconds)
 
     def list_assignments(self, plan: Plan) -> list[Assigned]:

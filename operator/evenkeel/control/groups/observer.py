@@ -55,6 +55,8 @@ class _GroupNotes:
     census_error: str | None = None
     """Why the last request for the readers failed; None if it succeeded."""
     rates: Rates = field(default_factory=Rates)
+    pop_trouble: str | None = "the brokers have not been asked yet"
+    """Why members that pop may get no messages; None if the brokers are ready for them."""
     start_error: str | None = None
     """Why the driver could not be started."""
 
@@ -136,6 +138,7 @@ class GroupObserver:
             live=self._world.list_live(group) if planning.has_members(group) else None,
             held=self._world.find_held(group.head.key) if planning.has_members(group) else None,
             weights=notes.rates.weights,
+            pop_trouble=notes.pop_trouble if planning.is_by_message(group) else None,
             lag=counted.lag if counted is not None and counted.lags else None,
             conflict=conflict,
             unseen=self._world.explain_unseen(group.head.key.namespace),
@@ -194,7 +197,7 @@ class GroupObserver:
         If brokers cannot answer, the last answers are kept.
         """
         key, asked, notes = group.head.key, self._list_asked(group), self._find_notes(group)
-        before = (notes.census, notes.census_error)
+        before = (notes.census, notes.census_error, notes.pop_trouble)
         found, census_error = notes.census or Census(), None
         with contextlib.suppress(
             MqError, NotReadyError
@@ -207,12 +210,32 @@ class GroupObserver:
                 found = replace(found, members=members, places=where)
             except (MqError, NotReadyError) as error:
                 census_error = str(error)
+        trouble = await self._prepare_pops(group, asked) if planning.is_by_message(group) else None
         if self._world.find_group(key) is None:  # the group was deleted in the meantime
             return False
         notes = self._find_notes(group)
-        notes.census, notes.census_error = found, census_error
+        notes.census, notes.census_error, notes.pop_trouble = found, census_error, trouble
         notes.rates = rates.update_rates(notes.rates, found.lags, time.monotonic())
-        return (found, census_error) != before
+        return (found, census_error, trouble) != before
+
+    async def _prepare_pops(self, group: ConsumerGroup, asked: Sequence[Topic]) -> str | None:
+        """Prepare the brokers of a group whose members pop. Return why some are not ready."""
+
+        async def prepare(topic: Topic) -> list[str]:
+            cluster = await self._world.find_cluster(topic)
+            refuse = self._world.refuse_unless_leading
+            return await self._brokers.prepare_pops(cluster, group.group, topic.topic, refuse)
+
+        try:
+            unfit = {name for found in await _gather(map(prepare, asked)) for name in found}
+        except (MqError, NotReadyError) as error:
+            return f"the group cannot be created on all brokers: {error}"
+        if not unfit:
+            return None
+        return (
+            f"these brokers refuse all pops: {', '.join(sorted(unfit))}; set timerWheelEnable=true "
+            "in their configuration and restart them"
+        )
 
     def _find_notes(self, group: ConsumerGroup) -> _GroupNotes:
         """Find the notes of a group. Notes of a deleted group are not stored."""
@@ -226,7 +249,8 @@ class GroupObserver:
         """
         if not self._list_asked(group):
             return None
-        is_calm = self._find_other_readers(group) is None and self.knows_readers(group)
+        is_ready = not planning.is_by_message(group) or self._find_notes(group).pop_trouble is None
+        is_calm = self._find_other_readers(group) is None and self.knows_readers(group) and is_ready
         return CENSUS_SECONDS if is_calm else SOON_SECONDS
 
     async def _fetch_lags(self, group: ConsumerGroup, asked: Sequence[Topic]) -> tuple[Lag, ...]:

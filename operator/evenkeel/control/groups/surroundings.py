@@ -32,6 +32,8 @@ class GroupSurroundings:
     """The members that have a session, for a group with members."""
     held: HeldQueues | None = None
     """How many queues of a group with members are granted, lent, being released, or waiting."""
+    pop_trouble: str | None = None
+    """Why members of a group that is balanced by message may get no messages."""
     lag: int | None = None
     weights: Mapping[model.Queue, float] | None = None
     """The weight of each queue, for strategies with weights by rate."""

@@ -6,12 +6,18 @@ from typing import Any
 
 import msgspec
 
-from contract.following import MemberAnswer, MemberRequest
+from contract.following import MemberAnswer, MemberRequest, PopTerms
 from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
+from contract.kinds.topics import TopicSpec, TopicStatus
 from evenkeel.members.coordination import Coordination
-from evenkeel.objects import ConsumerGroup, Head, Key
+from evenkeel.objects import ConsumerGroup, Head, Key, Topic
 
 KEY = Key("shop", "billing")
+ORDERS = Topic(
+    Head(Key("shop", "orders")),
+    TopicSpec(name_servers=["mq:9876"], topic="orders%v2"),
+    TopicStatus(),
+)
 
 
 class Clock:
@@ -30,12 +36,15 @@ class Members:
         self.answers: dict[str, MemberAnswer] = {}
         self.numbers: dict[str, int] = {}
 
-    def follow(self, *assigned: Assigned, drain: str = "", promised: str = "") -> None:
+    def follow(
+        self, *assigned: Assigned, drain: str = "", promised: str = "", **more: object
+    ) -> None:
         spec: dict[str, Any] = {"topics": [{"name": "orders"}], "consumers": {"members": {}}}
+        spec |= more
         head = Head(KEY, annotations={"evenkeel.dev/drain": drain})
         status = GroupStatus(epoch=1, assignments=list(assigned), session=promised)
         group = ConsumerGroup(head, msgspec.convert(spec, GroupSpec), status)
-        self.coordination.follow(group, {})
+        self.coordination.follow(group, {ORDERS.head.key: ORDERS})
 
     async def begin(self) -> None:
         """Let `a` and `b` join; `a` first borrows the queues of `b`, and gives them back."""
@@ -141,3 +150,22 @@ def test_a_new_leader_waits_for_the_longest_session_that_was_promised() -> None:
         members.coordination.close()
 
     asyncio.run(run())
+
+
+def test_members_of_a_group_by_message_learn_how_to_pop_and_get_no_queues() -> None:
+    async def story() -> None:
+        members = Members()
+        settings = {"invisibleTime": "2m", "batch": 4, "maxAttempts": 3, "backoff": "500ms"}
+        members.follow(Assigned("a"), Assigned("b"), balance="Messages", messages=settings)
+        members.clock.now = 10.0
+        assert await members.ask("a") == []
+        source = members.answers["a"].source
+        assert source.messages == PopTerms(["orders%v2"], 120.0, 4, 3, 0.5)
+        members.follow(balance="Messages", messages={"invisibleTime": "1ms"})
+        await members.ask("a")
+        assert members.answers["a"].source.messages == PopTerms(["orders%v2"], 1.0, 1, 16, 10.0)
+        members.follow()
+        await members.ask("a")
+        assert members.answers["a"].source.messages is None
+
+    asyncio.run(story())

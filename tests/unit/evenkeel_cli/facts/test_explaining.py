@@ -291,6 +291,17 @@ def test_broadcasting_has_nothing_to_explain_but_that() -> None:
         explaining.select_queue(explained(found, 1), "orders@broker-a/0")
 
 
+def test_a_group_by_message_has_no_owners_to_explain() -> None:
+    found = group(balance="Messages", consumers={"members": {}})
+    sight = GroupSurroundings({ORDERS: topic()}, live=[LiveMember("a", START)])
+    found = replace(found, status=group_status.decide(found, sight, START).status)
+    shown = sentences.explain_group(explained(found, 1))
+    assert "balance Messages: any member gets any message, so queues have no owners." in shown
+    assert "The next plan" not in shown
+    with pytest.raises(EvenkeelError, match="queues have no owners"):
+        explaining.select_queue(explained(found, 1), "orders@broker-a/0")
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [

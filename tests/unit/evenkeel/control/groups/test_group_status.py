@@ -12,6 +12,7 @@ from evenkeel import planning
 from evenkeel.control import conditions, metrics
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import group_status, rates
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.control.jobs.states import JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
@@ -389,6 +390,37 @@ def test_in_broadcasting_everybody_reads_everything() -> None:
     nobody = group_status.decide(group(first.status, **asked), seen(conflict=conflict), at(3))
     assert nobody.status.assignments == []
     assert condition(nobody, "Assigned") == ("False", "OlderGroup")
+
+
+def test_a_group_by_message_lists_its_members_and_plans_nothing() -> None:
+    asked: dict[str, Any] = {"consumers": {"members": {}}, "balance": "Messages"}
+    unknown = group_status.decide(group(**asked), seen(), START)
+    assert condition(unknown, "Ready") == ("False", "MembersUnknown")
+    live = [LiveMember("b", START), LiveMember("a", START)]
+    first = group_status.decide(group(**asked), seen(live=live), START)
+    assert [(each.consumer, each.queues) for each in first.status.assignments] == [
+        ("a", []),
+        ("b", []),
+    ]
+    assert (first.status.epoch, first.status.consumers, first.status.queues) == (0, 2, 8)
+    assert condition(first, "Ready") == ("True", "Assigned")
+    assert condition(first, "Balanced") == ("True", "ByMessage")
+    later = group_status.decide(group(first.status, **asked), seen(live=live[:1]), at(1))
+    assert [each.consumer for each in later.status.assignments] == ["b"]
+    assert (later.status.epoch, later.status.moved) == (0, 0)
+
+
+def test_a_group_by_message_says_why_nobody_gets_messages() -> None:
+    asked: dict[str, Any] = {"consumers": {"members": {}}, "balance": "Messages"}
+    live = [LiveMember("a", START)]
+    nobody = group_status.decide(group(**asked), seen(live=[]), START)
+    assert condition(nobody, "Assigned") == ("False", "Unowned")
+    unfit = group_status.decide(group(**asked), seen(live=live, pop_trouble="no pops"), START)
+    assert condition(unfit, "Ready") == ("False", "BrokersUnfit")
+    unreadable = group_status.decide(
+        group(**asked), seen(route=topic(unreadable="a"), live=live), START
+    )
+    assert condition(unreadable, "Ready") == ("False", "NotReadable")
 
 
 def test_a_status_that_somebody_broke_says_how_to_go_on() -> None:

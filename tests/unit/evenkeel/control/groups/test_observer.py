@@ -1,7 +1,7 @@
 """Other clients that read in a group's name, and what a driver waits for."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from contract.conditions import ConditionType
-from contract.kinds.groups import Consumers, JobRecord, MemberTerms, StaticConsumer
+from contract.kinds.groups import Balance, Consumers, JobRecord, MemberTerms, StaticConsumer
 from contract.kinds.topics import BrokerQueues, TopicStatus
 from evenkeel.control import conditions
 from evenkeel.control.brokers import Brokers, ClusterAddress
@@ -76,6 +76,9 @@ class ScriptedWorld:
     def compute_identity(self, group: ConsumerGroup) -> str:
         return "hash"
 
+    def refuse_unless_leading(self) -> None:
+        pass
+
     async def find_cluster(self, topic: Topic) -> ClusterAddress:
         return ClusterAddress(tuple(topic.spec.name_servers or ()))
 
@@ -86,6 +89,7 @@ class ScriptedBrokers:
     def __init__(self) -> None:
         self.members_told: Sequence[GroupMember] | NoBrokerError = ()
         self.lags_told: list[Lag] | NoBrokerError = []
+        self.unfit: list[str] | NoBrokerError = []
 
     async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         return list(told(self.lags_told))
@@ -94,6 +98,12 @@ class ScriptedBrokers:
         self, cluster: ClusterAddress, group: str, topic: str
     ) -> list[GroupMember]:
         return list(told(self.members_told))
+
+    async def prepare_pops(
+        self, cluster: ClusterAddress, group: str, topic: str, refuse: Callable[[], None]
+    ) -> list[str]:
+        refuse()
+        return list(told(self.unfit))
 
 
 def told(answer: Sequence[Value] | NoBrokerError) -> Sequence[Value]:
@@ -329,6 +339,45 @@ def test_clients_that_are_not_members_are_foreign_and_members_read_on() -> None:
     ready = conditions.find(status.conditions, ConditionType.READY)
     assert ready is not None
     assert ready.reason == "ForeignConsumers"
+
+
+def test_in_a_group_by_message_only_clients_that_cannot_pop_are_foreign() -> None:
+    found = of_members()
+    spec = msgspec.structs.replace(found.spec, balance=Balance.MESSAGES)
+    scene = Scene(replace(found, spec=spec))
+    scene.world.client_ids = frozenset()
+    scene.brokers.members_told = (replace(JAVA, version=413),)
+    scene.ask()
+    assert scene.view().seen.conflict is None
+    scene.brokers.members_told = (replace(JAVA, version=412),)
+    scene.ask()
+    conflict = scene.view().seen.conflict
+    assert conflict is not None
+    assert conflict.reason == "ForeignConsumers"
+
+
+def test_the_brokers_of_a_group_by_message_are_prepared_with_each_census() -> None:
+    found = of_members()
+    spec = msgspec.structs.replace(found.spec, balance=Balance.MESSAGES)
+    scene = Scene(replace(found, spec=spec))
+    scene.world.client_ids = frozenset()
+    assert scene.view().seen.pop_trouble == "the brokers have not been asked yet"
+    scene.brokers.unfit = NoBrokerError("all brokers are away")
+    assert scene.ask()
+    assert "cannot be created on all brokers: all brokers are away" in _explain(scene)
+    assert scene.observer.ask_again_seconds(scene.group) == SOON_SECONDS
+    scene.brokers.unfit = ["broker-a"]
+    assert scene.ask()
+    assert "these brokers refuse all pops: broker-a; set timerWheelEnable=true" in _explain(scene)
+    scene.brokers.unfit = []
+    assert scene.ask()
+    assert scene.view().seen.pop_trouble is None
+    assert scene.observer.ask_again_seconds(scene.group) == CENSUS_SECONDS
+    assert not scene.ask()
+
+
+def _explain(scene: Scene) -> str:
+    return scene.view().seen.pop_trouble or ""
 
 
 def test_a_group_whose_pods_may_not_be_listed_stays_as_it_is_and_nothing_is_started() -> None:

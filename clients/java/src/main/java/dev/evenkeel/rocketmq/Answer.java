@@ -29,6 +29,10 @@ final class Answer {
     static Answer read(String text) {
         Map<?, ?> answer = (Map<?, ?>) Json.read(text);
         Map<?, ?> source = (Map<?, ?>) answer.get("source");
+        if (source.get("messages") != null) {
+            throw new IllegalArgumentException("the group is balanced by message, and RocketMQ's own "
+                    + "consumers pop there by themselves: start this one without Evenkeel.follow");
+        }
         return new Answer(
                 ((Double) answer.get("revision")).longValue(),
                 QueueIds.read((List<?>) answer.get("grants")),

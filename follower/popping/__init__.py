@@ -1,0 +1,1 @@
+"""Members that pop: each message is taken, handled and acknowledged by itself."""

@@ -1,0 +1,195 @@
+"""
+Decides what a member that pops does with its messages, without I/O.
+
+Messages that were popped together are cut into lots: a lot is what the handler gets in one call. A
+lot is held from its pop until its messages are acknowledged, given back or put aside. While it is
+held, nobody else gets its messages, because their invisible time is renewed when half of it has
+passed. If renewals fail until that time is over, the broker gives the messages to others too, so
+the handler must not begin with them any more.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from contract.following import PopTerms
+from mq_client.popping import MOST_POPPED, PoppedMessage
+
+AHEAD_SECONDS = 0.5
+"""How long the messages that wait in memory keep the handler busy. More would make others idle."""
+RATE_SECONDS = 1.0
+"""Time over which the handled messages are counted."""
+RENEW_SHARE = 0.5
+"""The share of the invisible time after which it is renewed."""
+RETRY_SHARE = 0.1
+"""The share of the invisible time after which a renewal that has failed is tried again."""
+LATEST_SHARE = 0.9
+"""The share of the invisible time after which the handler does not begin with a message."""
+LONGEST_BACKOFF = 2 * 3600.0
+"""RocketMQ's consumers never wait for longer either."""
+
+
+@dataclass(slots=True, eq=False)
+class Lot:
+    """Messages of one broker and topic that the handler gets in one call."""
+
+    topic: str
+    messages: Sequence[PoppedMessage]
+    until: float
+    """When others may get the messages, unless their invisible time is renewed."""
+    renew_at: float
+
+    @property
+    def broker(self) -> str:
+        """The broker that has the messages."""
+        return self.messages[0].handle.broker
+
+    @property
+    def size(self) -> int:
+        """The size of the bodies in bytes."""
+        return sum(len(each.message.body) for each in self.messages)
+
+
+@dataclass(slots=True)
+class BrokerClock:
+    """
+    Finds out how old an answer is when this process reads it.
+
+    A process that was frozen reads an answer late, and others may have its messages already. The
+    answer has the time by the broker's clock, which may be ahead or behind. So the difference of
+    both clocks is compared with the least difference so far, of an answer that was read at once. An
+    answer is never older than the time since its request: this also limits the harm when the
+    broker's clock jumps.
+    """
+
+    _least: float | None = None
+
+    def find_age(self, popped_at: float, sent_at: float, now: float) -> float:
+        """Find the age of an answer in seconds. `popped_at` is the time by the broker's clock."""
+        difference, most = now - popped_at, now - sent_at
+        if self._least is None or difference < self._least:
+            self._least = difference
+        elif difference - self._least > most:  # the broker's clock was set back
+            self._least = difference - most
+        return difference - self._least
+
+
+@dataclass(slots=True)
+class Lots:
+    """All lots of one member."""
+
+    terms: PopTerms
+    calls: int
+    """The maximum number of calls of the handler at the same time."""
+    memory_bytes: int
+    waiting: deque[Lot] = field(default_factory=deque)
+    held: dict[Lot, None] = field(default_factory=dict)
+    """All lots that are not settled yet, in the order in which they were popped."""
+    waiting_messages: int = 0
+    waiting_bytes: int = 0
+    late_messages: int = 0
+    """Messages that the handler did not get, because others may have got them."""
+    _handled: int = 0
+    _counted_since: float | None = None
+    _rate: float = 0.0
+
+    def find_room(self, now: float) -> int:
+        """
+        Find how many messages a pop may take now.
+
+        Each call may have one lot that waits. A handler that is fast gets more messages in
+        advance, but never more than it handles in `AHEAD_SECONDS`.
+        """
+        self._measure_rate(now)
+        if self.waiting_bytes >= self.memory_bytes:
+            return 0
+        ahead = self.calls * self.terms.batch + int(self._rate * AHEAD_SECONDS)
+        return max(0, min(MOST_POPPED, ahead - self.waiting_messages))
+
+    def take(self, topic: str, messages: Sequence[PoppedMessage], popped_at: float) -> None:
+        """Take messages that were popped at this time, by the member's clock."""
+        most = self.terms.batch
+        for begin in range(0, len(messages), most):
+            lot = Lot(topic, messages[begin : begin + most], 0.0, 0.0)
+            self._note_time(lot, popped_at)
+            self.held[lot] = None
+            self.waiting.append(lot)
+            self.waiting_messages += len(lot.messages)
+            self.waiting_bytes += lot.size
+
+    def begin_next(self, now: float) -> Lot | None:
+        """Take the next lot for a call of the handler. None: no lot waits."""
+        while self.waiting:
+            lot = self.waiting.popleft()
+            self._forget_waiting(lot)
+            if self.may_begin(lot, now):
+                return lot
+            self.drop_late(lot)
+        return None
+
+    def drop_late(self, lot: Lot) -> None:
+        """Drop a lot that others may have got."""
+        self.late_messages += len(lot.messages)
+        self.held.pop(lot, None)
+
+    def take_late(self) -> int:
+        """Count the messages that were dropped since the last call."""
+        late, self.late_messages = self.late_messages, 0
+        return late
+
+    def may_begin(self, lot: Lot, now: float) -> bool:
+        """Whether the handler may begin with a lot: nobody else can have got its messages yet."""
+        return now < lot.until - (1 - LATEST_SHARE) * self.terms.invisible_seconds
+
+    def cut_singles(self, lot: Lot) -> list[Lot]:
+        """Replace a lot by lots of one message, after the handler has failed with all of them."""
+        self.held.pop(lot, None)
+        singles = [Lot(lot.topic, [each], lot.until, lot.renew_at) for each in lot.messages]
+        self.held |= dict.fromkeys(singles)
+        return singles
+
+    def settle(self, lot: Lot, *, is_handled: bool) -> None:
+        """Note that the member is done with a lot."""
+        self.held.pop(lot, None)
+        self._handled += len(lot.messages) if is_handled else 0
+
+    def give_back_waiting(self) -> list[Lot]:
+        """Take all lots with which the handler has not begun."""
+        found = [*self.waiting]
+        self.waiting.clear()
+        self.waiting_messages = self.waiting_bytes = 0
+        return found
+
+    def begin_renewals(self, now: float) -> list[Lot]:
+        """Take the lots whose invisible time must be renewed now. Soon they are due again."""
+        due = [lot for lot in self.held if lot.renew_at <= now < lot.until]
+        for lot in due:
+            lot.renew_at = now + RETRY_SHARE * self.terms.invisible_seconds
+        return due
+
+    def find_next_renewal(self, now: float) -> float | None:
+        """Find when the next lot is due; None if none will be."""
+        return min((lot.renew_at for lot in self.held if now < lot.until), default=None)
+
+    def note_renewal(self, lot: Lot, sent_at: float) -> None:
+        """Note that the time of a lot counts from when this request was sent."""
+        self._note_time(lot, sent_at)
+
+    def find_backoff(self, message: PoppedMessage) -> float:
+        """Find after how many seconds a message with which the handler has failed comes again."""
+        return min(LONGEST_BACKOFF, self.terms.backoff_seconds * 2.0 ** min(message.attempt, 30))
+
+    def _note_time(self, lot: Lot, since: float) -> None:
+        lot.until = since + self.terms.invisible_seconds
+        lot.renew_at = since + RENEW_SHARE * self.terms.invisible_seconds
+
+    def _forget_waiting(self, lot: Lot) -> None:
+        self.waiting_messages -= len(lot.messages)
+        self.waiting_bytes -= lot.size
+
+    def _measure_rate(self, now: float) -> None:
+        if self._counted_since is None:
+            self._counted_since = now
+        elif (passed := now - self._counted_since) >= RATE_SECONDS:
+            self._rate = self._handled / passed
+            self._handled, self._counted_since = 0, now

@@ -1,0 +1,425 @@
+"""
+Pops messages of a group, gives them to the handler, and acknowledges them.
+
+There is one pop under way for each topic and broker, one request of acknowledgements for each
+broker, and one task for each lot that the handler has. A broker that does not answer delays nothing
+that other brokers have. The brokers decide who gets which message, so a member that reaches no
+coordinator goes on.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contract.following import GroupSource, PopTerms
+from follower.brake import Brake
+from follower.brokers import find_filter, make_letter, place_of
+from follower.calling import wait_for_end
+from follower.clock import clock
+from follower.handling import Handling, describe_briefly
+from follower.metrics import Metrics
+from follower.options import Begin, FollowerOptions, OnFailure
+from follower.pauses import make_pauses
+from follower.popping.lots import BrokerClock, Lot, Lots
+from mq_client import errors
+from mq_client.aio import Client
+from mq_client.operations import popping
+from mq_client.operations.sending import RoundRobin
+from mq_client.popping import PoppedMessage
+from mq_client.values import MessageQueue
+
+log = logging.getLogger("evenkeel.follower")
+
+POLL_MS = 15_000
+"""How long a broker keeps a pop for which it has no message."""
+ROUTE_SECONDS = 10.0
+"""How often the name server is asked which brokers have a topic."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
+"""Pauses between attempts at brokers."""
+LAST_SECONDS = 3.0
+"""How long a member that ends waits for the answers to its last requests."""
+
+
+class Popping:
+    """Pops for one member, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        source: GroupSource,
+        terms: PopTerms,
+        open_client: Callable[[], Client],
+        handling: Handling,
+        options: FollowerOptions,
+        metrics: Metrics,
+    ) -> None:
+        """Connect to nothing yet."""
+        self._source = source
+        self._terms = terms
+        self._pops, self._client = open_client(), open_client()
+        # A broker gives no message to a pop whose connection is closed. So a member that ends
+        # closes the connections of its pops, and keeps those of everything else.
+        self._handling = handling
+        self._options = options
+        self._metrics = metrics
+        self._lots = Lots(terms, options.message_calls, options.memory_bytes)
+        self._brake = Brake(log)
+        self._room = asyncio.Event()
+        self._clocks: dict[str, BrokerClock] = defaultdict(BrokerClock)
+        self._brokers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        """The tasks that pop, by topic and broker."""
+        self._asking: list[asyncio.Task[None]] = []
+        self._calls: set[asyncio.Task[None]] = set()
+        self._renewals: dict[Lot, asyncio.Task[None]] = {}
+        self._acks: dict[tuple[str, str], list[Lot]] = defaultdict(list)
+        """Lots that are not acknowledged yet, by topic and broker."""
+        self._acking: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopping = False
+
+    def start(self) -> None:
+        """Begin to pop."""
+        self._asking = [
+            asyncio.create_task(self._follow_route(topic)) for topic in self._terms.topics
+        ]
+
+    async def stop(self, drain_seconds: float) -> None:
+        """Give back what the handler has not begun, let its calls end, and acknowledge."""
+        self._is_stopping = True
+        await self._cancel([*self._asking, *self._brokers.values()])
+        await self._pops.close()
+        back = [
+            asyncio.create_task(self._give_back(lot, 0.0)) for lot in self._lots.give_back_waiting()
+        ]
+        if self._calls:
+            await asyncio.wait([*self._calls], timeout=drain_seconds)
+        last = [*back, *self._acking.values()]
+        if last:
+            await asyncio.wait(last, timeout=LAST_SECONDS)
+        await self.close()
+
+    async def close(self) -> None:
+        """End everything at once. What is not acknowledged comes again."""
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [*self._asking, *self._brokers.values(), *self._calls, *self._renewals.values()]
+        await self._cancel([*tasks, *self._acking.values()])
+        await asyncio.gather(self._pops.close(), self._client.close())
+        self._metrics.popped.set(0)
+
+    @staticmethod
+    async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow_route(self, topic: str) -> None:
+        """Keep one task for each broker of a topic."""
+        while True:
+            try:
+                route = await self._pops.find_route(topic, max_age=0)
+            except errors.MqError as error:
+                self._brake.say(topic, f"{topic}: its brokers cannot be found: {error}")
+            else:
+                self._brake.clear(topic, f"{topic}: its brokers are found again")
+                found = {each.broker for each in route.readable}
+                for broker in found:
+                    if (topic, broker) not in self._brokers:
+                        task = asyncio.create_task(self._pop_from(topic, broker))
+                        self._brokers[topic, broker] = task
+                for key in [*self._brokers]:
+                    if key[0] == topic and key[1] not in found:
+                        self._brokers.pop(key).cancel()
+            await asyncio.sleep(ROUTE_SECONDS)
+
+    async def _pop_from(self, topic: str, broker: str) -> None:
+        """Pop from one broker for ever."""
+        key = (topic, broker)
+        pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        while True:
+            most = await self._wait_for_room()
+            sent_at = clock()
+            try:
+                found = await self._pops.pop(
+                    self._source.group,
+                    topic,
+                    broker,
+                    most=most,
+                    invisible_ms=round(self._terms.invisible_seconds * 1000),
+                    poll_ms=POLL_MS,
+                    wanted=find_filter(self._source, topic),
+                    from_end=self._options.begin is Begin.LATEST,
+                )
+            except errors.MqError as error:
+                self._note_failure("pop", key, f"{topic}@{broker}: cannot pop: {error}")
+                await asyncio.sleep(next(pauses))
+                continue
+            pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+            self._brake.clear(key, f"{topic}@{broker}: pops work again")
+            if found:
+                self._take(topic, broker, found, sent_at)
+
+    async def _wait_for_room(self) -> int:
+        while not (room := self._lots.find_room(clock())):
+            self._room.clear()
+            await self._room.wait()
+        return room
+
+    def _take(
+        self, topic: str, broker: str, found: Sequence[PoppedMessage], sent_at: float
+    ) -> None:
+        now = clock()
+        popped_at = found[0].handle.popped_at_ms / 1000
+        age = self._clocks[broker].find_age(popped_at, sent_at, now)
+        self._lots.take(topic, found, now - age)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Begin as many calls as possible."""
+        now = clock()
+        while len(self._calls) < self._lots.calls:
+            lot = self._lots.begin_next(now)
+            if lot is None:
+                break
+            self._start(self._calls, self._handle(lot))
+        self._metrics.late.inc(self._lots.take_late())
+        self._room.set()
+        self._metrics.popped.set(sum(len(lot.messages) for lot in self._lots.held))
+        self._wake_for_renewals(now)
+
+    def _start(self, tasks: set[asyncio.Task[None]], step: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(step)
+        tasks.add(task)
+        task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._calls.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug in the follower; the messages come again", exc_info=error)
+        if not self._is_stopping:
+            self._advance()
+
+    async def _handle(self, lot: Lot) -> None:
+        """Give a lot to the handler, and settle it."""
+        try:
+            if any(map(self._is_over, lot.messages)):
+                await self._put_over_aside(lot)
+            elif (error := await self._call(lot)) is None:
+                await self._acknowledge(lot)
+            elif len(lot.messages) > 1:
+                log.warning(
+                    "%s@%s: the handler failed with %d messages; now it gets each of them alone: "
+                    "%s", lot.topic, lot.broker, len(lot.messages), describe_briefly(error),
+                    exc_info=error,
+                )  # fmt: skip
+                await self._handle_singly(lot)
+            else:
+                await self._fail(lot, lot.messages[0], error)
+        except _LateError:
+            self._lots.drop_late(lot)
+
+    async def _handle_singly(self, lot: Lot) -> None:
+        await self._wait_for_renewal(lot)
+        for single in self._lots.cut_singles(lot):
+            await self._handle(single)
+
+    def _is_over(self, popped: PoppedMessage) -> bool:
+        """Whether the handler does not get a message: it is unreadable, or came too often."""
+        return bool(popped.error) or popped.attempt >= self._terms.most_attempts
+
+    async def _put_over_aside(self, lot: Lot) -> None:
+        if len(lot.messages) > 1:
+            await self._handle_singly(lot)
+            return
+        popped = lot.messages[0]
+        often = f"it came {popped.attempt} times, and was never acknowledged"
+        await self._bury(lot, popped, f"cannot be read: {popped.error}" if popped.error else often)
+
+    async def _call(self, lot: Lot) -> BaseException | None:
+        """Call the handler once. Return the exception that it raised, or None."""
+        holding = _LotHolding(self._lots, lot)
+        call = self._handling.begin(holding, tuple(each.message for each in lot.messages))
+        try:
+            await wait_for_end(call)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        if holding.is_late:
+            raise _LateError
+        error = asyncio.CancelledError() if call.cancelled() else call.result()
+        if error is not None:
+            self._metrics.failures.inc()
+        return error
+
+    async def _acknowledge(self, lot: Lot) -> None:
+        await self._settle(lot, is_handled=True)
+        self._metrics.handled.inc(len(lot.messages))
+        self._queue_ack(lot)
+
+    def _queue_ack(self, lot: Lot) -> None:
+        key = (lot.topic, lot.broker)
+        self._acks[key].append(lot)
+        if key not in self._acking:
+            self._acking[key] = asyncio.create_task(self._send_acks(key))
+
+    async def _send_acks(self, key: tuple[str, str]) -> None:
+        """Acknowledge messages of one broker until all are acknowledged."""
+        topic, broker = key
+        pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        while lots := self._acks.pop(key, None):
+            handles = [each.handle for lot in lots for each in lot.messages]
+            try:
+                await self._client.acknowledge(self._source.group, topic, handles)
+            except errors.UnavailableError as error:
+                self._note_failure(
+                    "ack", ("ack", key), f"{topic}@{broker}: cannot acknowledge: {error}"
+                )
+                # An acknowledgement that comes too late has no effect.
+                now = clock()
+                self._acks[key] = [lot for lot in lots if now < lot.until] + self._acks[key]
+                await asyncio.sleep(next(pauses))
+            except errors.MqError as error:
+                log.error("%s@%s: %d acknowledgements are refused, so these messages come again: "
+                          "%s", topic, broker, len(handles), error)  # fmt: skip
+            else:
+                self._brake.clear(("ack", key), f"{topic}@{broker}: acknowledges again")
+        del self._acking[key]
+
+    async def _fail(self, lot: Lot, popped: PoppedMessage, error: BaseException) -> None:
+        """Give a message back after the handler has failed with it, or put it aside."""
+        attempts, most = popped.attempt + 1, self._terms.most_attempts
+        trouble = f"the handler failed in {attempts} of {most} attempts: {describe_briefly(error)}"
+        if attempts >= most:
+            await self._bury(lot, popped, trouble)
+            return
+        self._brake.say(("handler", lot.topic), f"{describe_place(popped)}: {trouble}")
+        await self._give_back(lot, self._lots.find_backoff(popped))
+
+    async def _give_back(self, lot: Lot, seconds: float) -> None:
+        """Let the messages of a lot come again after this time. If this fails, they come later."""
+        await self._settle(lot)
+        await self._change_all(lot, seconds)
+
+    async def _bury(self, lot: Lot, popped: PoppedMessage, trouble: str) -> None:
+        """Put a message aside for good. Its lot is held until this has succeeded."""
+        where = describe_place(popped)
+        if self._options.on_failure is OnFailure.SKIP:
+            log.error("%s: %s; it is skipped (--on-failure skip)", where, trouble)
+            self._metrics.given_up.labels("skipped").inc()
+            await self._settle(lot)
+            self._queue_ack(lot)
+            return
+        key = ("bury", lot.topic, lot.broker)
+        for pause in make_pauses(FIRST_PAUSE, LONGEST_PAUSE):
+            try:
+                await self._send_letter(lot)
+            except errors.MqError as error:
+                self._note_failure(
+                    "bury", key, f"{where}: the dead letter cannot be stored: {error}"
+                )
+                await asyncio.sleep(pause)
+            else:
+                break
+        self._brake.clear(key, f"{lot.topic}@{lot.broker}: dead letters are stored")
+        log.error("%s: %s; it is with the dead letters", where, trouble)
+        self._metrics.given_up.labels("dead-letter").inc()
+        await self._settle(lot)
+        self._queue_ack(lot)
+
+    async def _send_letter(self, lot: Lot) -> None:
+        """Copy a message to the topic of dead letters. The broker does it for RocketMQ's own."""
+        (popped,) = lot.messages
+        topic = self._options.dead_letter
+        if topic is None:
+            await self._client.run(
+                popping.copy_to_dead_letters(
+                    self._client.directory, self._source.group, lot.topic, popped
+                )
+            )
+        else:
+            letter = make_letter(topic, popped.message)
+            await self._client.send([letter], RoundRobin(), tries=1)
+
+    def _wake_for_renewals(self, now: float) -> None:
+        if self._timer is None and (at := self._lots.find_next_renewal(now)) is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(max(0.0, at - now), self._renew_due)
+
+    def _renew_due(self) -> None:
+        """Renew the invisible time of all lots of which half has passed."""
+        self._timer = None
+        now = clock()
+        for lot in self._lots.begin_renewals(now):
+            if lot not in self._renewals:
+                self._renewals[lot] = asyncio.create_task(self._renew(lot))
+        self._wake_for_renewals(now)
+
+    async def _renew(self, lot: Lot) -> None:
+        try:
+            sent_at = clock()
+            if await self._change_all(lot, self._terms.invisible_seconds):
+                self._lots.note_renewal(lot, sent_at)
+        finally:
+            del self._renewals[lot]
+
+    async def _change_all(self, lot: Lot, seconds: float) -> bool:
+        """Change the time after which the messages of a lot come again. Return if all succeeded."""
+
+        async def change(popped: PoppedMessage) -> PoppedMessage | None:
+            try:
+                handle = await self._client.change_invisible(
+                    self._source.group, lot.topic, popped.handle, round(seconds * 1000)
+                )
+            except errors.MqError as error:
+                self._note_failure(
+                    "renew", ("renew", lot.topic, lot.broker),
+                    f"{describe_place(popped)}: its invisible time cannot be changed: {error}",
+                )  # fmt: skip
+                return None
+            return popped._replace(handle=handle)
+
+        found = await asyncio.gather(*map(change, lot.messages))
+        lot.messages = [each or old for each, old in zip(found, lot.messages, strict=True)]
+        return all(found)
+
+    async def _settle(self, lot: Lot, *, is_handled: bool = False) -> None:
+        await self._wait_for_renewal(lot)
+        self._lots.settle(lot, is_handled=is_handled)
+
+    async def _wait_for_renewal(self, lot: Lot) -> None:
+        """Wait until the newest handles of a lot are known: only they count."""
+        if (renewal := self._renewals.get(lot)) is not None:
+            await asyncio.wait([renewal])
+
+    def _note_failure(self, what: str, key: object, text: str) -> None:
+        self._metrics.broker_failures.labels(what).inc()
+        self._brake.say(key, text)
+
+
+class _LateError(Exception):
+    """Others may have got the messages: the process was frozen, or renewals have failed."""
+
+
+@dataclass(slots=True)
+class _LotHolding:
+    """Says whether a call that has waited for a thread may still begin."""
+
+    lots: Lots
+    lot: Lot
+    is_late: bool = False
+    """Whether the call did not begin, because others may have got the messages."""
+
+    def may_act(self) -> bool:
+        """Return whether nobody else can have got the messages yet. Thread-safe."""
+        self.is_late = not self.lots.may_begin(self.lot, clock())
+        return not self.is_late
+
+
+def describe_place(popped: PoppedMessage) -> str:
+    """Write where a message is stored, for people."""
+    message = popped.message
+    return place_of(
+        MessageQueue(message.topic, message.broker, message.queue_id), message.queue_offset
+    )

@@ -1,0 +1,44 @@
+"""Lists breaks of the rules of members that pop. Each break violates one rule."""
+
+NOTICED_BY = ["tests/unit/follower/popping"]
+
+LOTS, RUNNING, MEMBER = (
+    "follower/popping/lots.py",
+    "follower/popping/running.py",
+    "follower/running.py",
+)
+
+MUTATIONS = [
+    # A member takes few messages in advance, and a fast one more.
+    (LOTS, "ahead - self.waiting_messages", "ahead"),
+    (LOTS, "self.calls * self.terms.batch + int(self._rate * AHEAD_SECONDS)", "self.calls * self.terms.batch"),
+    (LOTS, "self._handled, self._counted_since = 0, now", "self._counted_since = now"),
+    (LOTS, "if self.waiting_bytes >= self.memory_bytes:", "if self.waiting_bytes < 0:"),
+    # A lot is held until it is settled, and it is renewed as long as it is held.
+    (LOTS, "            self.held[lot] = None\n", ""),
+    (LOTS, "RENEW_SHARE * self.terms.invisible_seconds", "self.terms.invisible_seconds"),
+    (LOTS, "if lot.renew_at <= now < lot.until]", "if lot.renew_at <= now]"),
+    (LOTS, "            lot.renew_at = now + RETRY_SHARE * self.terms.invisible_seconds\n", ""),
+    (LOTS, "        self.held |= dict.fromkeys(singles)\n", ""),
+    # The handler does not begin with messages that others may have got.
+    (LOTS, "return now < lot.until - (1 - LATEST_SHARE) * self.terms.invisible_seconds", "return True"),
+    (LOTS, "if self._least is None or difference < self._least:", "if self._least is None:"),
+    (LOTS, "return difference - self._least", "return 0.0"),
+    (LOTS, "            self._least = difference - most\n", "            pass\n"),
+    (RUNNING, "self._lots.take(topic, found, now - age)", "self._lots.take(topic, found, now)"),
+    # Each failure doubles the pause, up to a limit.
+    (LOTS, "2.0 ** min(message.attempt, 30)", "2.0"),
+    (LOTS, "min(LONGEST_BACKOFF, self.terms", "max(0.0, self.terms"),
+    # What is handled is acknowledged with its newest handle; nothing else is.
+    (RUNNING, "            await asyncio.wait([renewal])\n", "            pass\n"),
+    (RUNNING, "each or old for each, old in", "old for each, old in"),
+    (RUNNING, "[lot for lot in lots if now < lot.until] + self._acks[key]", "self._acks[key]"),
+    (RUNNING, "        await self._give_back(lot, self._lots.find_backoff(popped))\n", "        await self._acknowledge(lot)\n"),
+    # A message that came too often, or cannot be read, is put aside.
+    (RUNNING, "return bool(popped.error) or popped.attempt", "return popped.attempt"),
+    (RUNNING, "or popped.attempt >= self._terms.most_attempts", ""),
+    (RUNNING, "if attempts >= most:", "if attempts > most:"),
+    # A member that stops gives back what waits, and finishes what runs.
+    (RUNNING, "for lot in self._lots.give_back_waiting()", "for lot in ()"),
+    (RUNNING, "await asyncio.wait([*self._calls], timeout=drain_seconds)", "pass"),
+]  # fmt: skip
