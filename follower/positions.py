@@ -15,23 +15,25 @@ contains the results of each message below the position once, and no other resul
 matter which process wrote them, or when.
 """
 
-import contextlib
 import functools
 import inspect
-import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from follower.options import FollowerError
+from follower.transactions import (
+    DatabaseConnection,
+    RolledBackError,
+    Transaction,
+    Transactions,
+    UndoneError,
+)
 from mq_client.values import MessageQueue
 
 Write = Callable[[Any, Any], object]
 """A function that gets messages and a cursor, and writes with this cursor."""
-Value = TypeVar("Value")
 TABLE = "evenkeel_positions"
-_MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
 _READ = """
 SELECT next_offset FROM POSITIONS
 WHERE consumer_group = ? AND topic = ? AND broker = ? AND queue_id = ?
@@ -46,12 +48,8 @@ WHERE consumer_group = ? AND topic = ? AND broker = ? AND queue_id = ? AND next_
 """
 
 
-class MovedOnError(Exception):
+class MovedOnError(UndoneError):
     """Another process has moved the position: it is not where this follower left it."""
-
-
-class RolledBackError(Exception):
-    """The handler has returned, but its transaction was rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +80,6 @@ class KeepsPositions(Protocol):
         """
 
 
-class DatabaseConnection(Protocol):
-    """A connection of any database library that follows Python's DB-API 2.0."""
-
-    def cursor(self) -> Any:
-        """Return a cursor."""
-
-    def commit(self) -> object:
-        """Commit the transaction."""
-
-    def rollback(self) -> object:
-        """Roll back the transaction."""
-
-    def close(self) -> object:
-        """Close the connection."""
-
-
 def keep_positions(
     connect: Callable[[], DatabaseConnection], table: str = TABLE
 ) -> Callable[[Write], "TransactionalHandler"]:
@@ -125,77 +107,42 @@ class TransactionalHandler:
         """Connect to nothing yet."""
         functools.update_wrapper(self, write)
         self._write = write
-        self._connect = connect
+        self._transactions = Transactions(connect)
         self._table = table
-        self._mine = threading.local()
-        """Each thread has its own connection: some libraries do not let threads share one."""
-        self._failures = 0
 
     def read_position(self, group: str, queue: MessageQueue) -> int | None:
         """Return the stored position."""
 
-        def read(_: DatabaseConnection, transaction: "PositionTable") -> int | None:
-            return transaction.read(group, queue)
+        def read(transaction: Transaction) -> int | None:
+            return PositionTable(transaction, self._table).read(group, queue)
 
-        return self._run(read)
+        return self._transactions.run(read)
 
     def __call__(self, messages: Any, step: Step) -> None:
         """Move the position and write, in one transaction."""
 
-        def write(connection: DatabaseConnection, transaction: "PositionTable") -> None:
+        def write(transaction: Transaction) -> None:
             # Move the position first. This locks its row, so no other transaction can move it now.
-            transaction.move(step)
-            _refuse_autocommit(connection)
+            positions = PositionTable(transaction, self._table)
+            positions.move(step)
+            transaction.refuse_autocommit()
             if len(messages):
                 self._write(messages, transaction.cursor)
                 # If a statement has failed, PostgreSQL rolls back at the commit without an error.
-                if transaction.read(step.group, step.queue) != step.end:
-                    raise RolledBackError("the handler has rolled back: nothing is stored")
+                if positions.read(step.group, step.queue) != step.end:
+                    raise RolledBackError
 
-        self._run(write)
-
-    def _run(self, work: Callable[[DatabaseConnection, "PositionTable"], Value]) -> Value:
-        """Do the work in a transaction. If it fails, do not use the same connection again."""
-        connection = self._open()
-        try:
-            transaction = PositionTable(connection, self._table)
-            found = work(connection, transaction)
-            transaction.cursor.close()
-            connection.commit()
-        except BaseException as error:
-            if not isinstance(error, MovedOnError):
-                # The database may have restarted: then no older connection works any more.
-                self._failures += 1
-            self._mine.connection = None
-            with contextlib.suppress(Exception):  # the connection may be broken
-                # In SQLite, `close` does not end the transaction while a cursor exists.
-                connection.rollback()
-            with contextlib.suppress(Exception):
-                connection.close()
-            raise
-        return found
-
-    def _open(self) -> DatabaseConnection:
-        """Return this thread's connection. Open a new one if any has failed since it was opened."""
-        kept: DatabaseConnection | None = getattr(self._mine, "connection", None)
-        if kept is not None and self._mine.failures == self._failures:
-            return kept
-        if kept is not None:
-            with contextlib.suppress(Exception):
-                kept.close()
-        self._mine.failures = self._failures
-        self._mine.connection = opened = self._connect()
-        return opened
+        self._transactions.run(write)
 
 
 class PositionTable:
     """The table of positions, within one transaction."""
 
-    def __init__(self, connection: DatabaseConnection, table: str) -> None:
+    def __init__(self, transaction: Transaction, table: str) -> None:
         """Run no statement yet."""
-        self._mark = _find_mark(connection)
+        self._transaction = transaction
         self._table = table
-        self.cursor = connection.cursor()
+        self.cursor = transaction.cursor
 
     def read(self, group: str, queue: MessageQueue) -> int | None:
         """Return the position of a queue; None if there is none."""
@@ -217,29 +164,7 @@ class PositionTable:
             raise MovedOnError(f"the position of {step.queue} is not {step.begin} any more")
 
     def _execute(self, statement: str, *values: object) -> None:
-        text = statement.replace("POSITIONS", self._table).replace("?", self._mark)
-        self.cursor.execute(text, values)
-
-
-def _find_mark(connection: DatabaseConnection) -> str:
-    """Find the placeholder for values in statements that the connection's library uses."""
-    library = sys.modules[type(connection).__module__.partition(".")[0]]
-    style = getattr(library, "paramstyle", None)
-    if style not in _MARKS:
-        raise FollowerError(
-            f"{library.__name__} marks values in statements by {style!r}: this is not supported; "
-            "write your own handler with a method read_position"
-        )
-    return _MARKS[style]
-
-
-def _refuse_autocommit(connection: DatabaseConnection) -> None:
-    """Refuse a connection on which each statement is a transaction of its own."""
-    is_autocommit = getattr(connection, "autocommit", False) is True
-    if is_autocommit or getattr(connection, "in_transaction", True) is False:
-        raise FollowerError(
-            "the connection commits each statement by itself: open it without autocommit"
-        )
+        self._transaction.execute(statement.replace("POSITIONS", self._table), *values)
 
 
 def has_positions(handler: object) -> bool:

@@ -64,8 +64,8 @@ MUTATIONS = [
     (POSITIONS, " AND next_offset = ?\n\"\"\"", " AND next_offset <> ? + 1\n\"\"\""),
     (POSITIONS, "if self.cursor.rowcount != 1:", "if self.cursor.rowcount > 1:"),
     (POSITIONS, "if found is not None:\n                raise", "if found is False:\n                raise"),
-    (POSITIONS, "            _refuse_autocommit(connection)\n", ""),
-    (POSITIONS, "if transaction.read(step.group, step.queue) != step.end:", "if not step.end:"),
+    (POSITIONS, "            transaction.refuse_autocommit()\n", ""),
+    (POSITIONS, "if positions.read(step.group, step.queue) != step.end:", "if not step.end:"),
     (HANDLING, "                work.stored = piece.stop\n", "                pass\n"),
     (HANDLING, "if isinstance(error, MovedOnError):", "if isinstance(error, SystemError):"),
     # A handler in its process cannot stop anything else, and no process outlives its grant.

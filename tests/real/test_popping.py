@@ -248,6 +248,7 @@ HANDLER = """
 import os, time
 
 OUT = open(os.environ["OUT"], "a", buffering=1)
+store = None
 
 
 def handle(messages):
@@ -257,7 +258,24 @@ def handle(messages):
             time.sleep(0.01)
         if message.body == b"bad" and message.reconsume_times < 1:
             raise ValueError("not yet")
+    if store:
+        store(messages)
 """
+STORE = """
+import psycopg
+from follower.unique_keys import keep_keys
+
+@keep_keys(lambda: psycopg.connect({address!r}), "test")
+def store(messages, cursor):
+    for message in messages:
+        cursor.execute("INSERT INTO numbers VALUES (%s)", (message.body.decode(),))
+"""
+FOLLOWERS = Path(__file__).parents[2] / "docs" / "follower.md"
+KEYS = next(
+    each
+    for each in re.findall(r"^```sql\n(.*?)^```", FOLLOWERS.read_text("utf-8"), re.S | re.M)
+    if "evenkeel_keys" in each
+)
 
 
 @dataclass
@@ -270,6 +288,10 @@ class Poppers:
     def start(self, *names: str) -> None:
         for name in names:
             self.followers.start(name, "--threads", "4", OUT=str(self.out))
+
+    def count_sessions(self) -> int:
+        held = self.followers.coordinator.held
+        return held.sessions if held is not None else 0
 
     def hold(self, name: str) -> Path:
         """Let the handler of a member wait as long as this file exists."""
@@ -320,6 +342,7 @@ def test_followers_share_the_messages_of_few_queues_and_none_comes_twice(
     """Also when one of them stops while its handler works, and when one message fails once."""
     hold = poppers.hold("a")
     poppers.start("a", "b", "c")
+    wait_for(poppers.count_sessions, lambda count: count == 3)
     sent = send(popper, orders, 200)
     popper.send([Message(orders, b"bad")], RoundRobin())
     wait_for(poppers.lines, lambda lines: {"a", "b", "c"} <= {name for name, _, _ in lines})
@@ -338,7 +361,7 @@ def test_followers_share_the_messages_of_few_queues_and_none_comes_twice(
     )
 
 
-@pytest.mark.parametrize("poppers", ["8s"], indirect=True)
+@pytest.mark.parametrize("poppers", ["10s"], indirect=True)
 def test_a_slow_handler_keeps_its_message_and_a_dead_one_gives_it_to_others(
     popper: Client, orders: str, poppers: Poppers
 ) -> None:
@@ -353,7 +376,7 @@ def test_a_slow_handler_keeps_its_message_and_a_dead_one_gives_it_to_others(
     assert not wait_for(
         lambda: [line for line in poppers.lines() if line[:2] == ("b", "0")],
         bool,
-        patience_seconds=14.0,
+        patience_seconds=16.0,
     )
     poppers.followers.running["a"].kill()
     lines = wait_for(poppers.lines, lambda lines: ("b", "0") in [line[:2] for line in lines])
@@ -363,14 +386,28 @@ def test_a_slow_handler_keeps_its_message_and_a_dead_one_gives_it_to_others(
 
 @pytest.mark.parametrize("poppers", ["10s"], indirect=True)
 def test_a_frozen_follower_begins_with_nothing_that_others_have_got(
-    popper: Client, orders: str, poppers: Poppers
+    popper: Client,
+    orders: str,
+    poppers: Poppers,
+    postgres_address: str,
 ) -> None:
+    """And what its calls still write counts nothing: others have handled these messages."""
+    psycopg = pytest.importorskip("psycopg")
+    database = psycopg.connect(postgres_address, autocommit=True)
+    for each in ("DROP TABLE IF EXISTS evenkeel_keys", KEYS, "DROP TABLE IF EXISTS numbers",
+                 "CREATE TABLE numbers (body TEXT)"):  # fmt: skip
+        database.execute(each)
+    poppers.followers.folder.joinpath("shop.py").write_text(
+        HANDLER.replace("store = None", STORE.format(address=postgres_address))
+    )
     hold = poppers.hold("a")
     poppers.start("a")
     sent = send(popper, orders, 8)
     begun = wait_for(poppers.lines, lambda lines: len(lines) == 4)
     assert len(begun) == 4, poppers.followers.logs()
     poppers.followers.running["a"].send_signal(signal.SIGSTOP)
+    poppers.followers.coordinator.messages = {"invisibleTime": "5m"}  # `b` may be slow
+    poppers.followers.coordinator.publish({})
     poppers.start("b")
     lines = wait_for(
         poppers.lines, lambda lines: len({body for name, body, _ in lines if name == "b"}) == 8
@@ -382,7 +419,10 @@ def test_a_frozen_follower_begins_with_nothing_that_others_have_got(
     poppers.wait_for({*sent, b"next"})
     poppers.followers.running["a"].terminate()
     assert poppers.followers.running["a"].wait(300) == 0
-    again = Counter(body for _, body, _ in poppers.lines())
-    assert again == Counter({**{each.decode(): 1 for each in sent}, "next": 1}) + Counter(
+    once = Counter({**{each.decode(): 1 for each in sent}, "next": 1})
+    assert Counter(body for _, body, _ in poppers.lines()) == once + Counter(
         body for _, body, _ in begun
     )
+    rows = database.execute("SELECT body FROM numbers").fetchall()
+    database.close()
+    assert Counter(body for (body,) in rows) == once

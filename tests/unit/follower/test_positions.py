@@ -17,11 +17,11 @@ from follower.options import FollowerError, FollowerOptions, OnFailure
 from follower.pieces import DeadLetter, Piece
 from follower.positions import (
     MovedOnError,
-    RolledBackError,
     Step,
     TransactionalHandler,
     keep_positions,
 )
+from follower.transactions import RolledBackError
 from follower.work import Work
 from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
@@ -29,7 +29,7 @@ from mq_client.values import MessageQueue
 QUEUE = MessageQueue("orders", "broker-a", 0)
 BLANK = StoredMessage("orders", "broker-a", 0, 0, b"", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
 PAGE = (Path(__file__).parents[3] / "docs" / "follower.md").read_text("utf-8")
-((CREATE),) = re.findall(r"^```sql\n(.*?)^```", PAGE, re.S | re.M)
+CREATE, _ = re.findall(r"^```sql\n(.*?)^```", PAGE, re.S | re.M)
 
 
 def step(begin: int | None, end: int) -> Step:
@@ -276,4 +276,4 @@ def test_the_examples_of_the_page_keep_payments_and_position(
         order = BLANK._replace(properties={"KEYS": "o-17"}, body=b"12.50")
         scope["handle"]([order], step(None, 1))
         assert own.execute("SELECT * FROM payments").fetchall() == [("o-17", b"12.50")]
-        scope["handle"]._mine.connection.close()
+        scope["handle"]._transactions._mine.connection.close()

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from follower.positions import TABLE, PositionTable
+from follower.transactions import Transaction
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.checkpoint.journal import Pending
 from spark_jobs.pipeline.flow.rows import join_neighbours
@@ -134,7 +135,7 @@ class PostgresWriter:
             self._connection = self._connect()
         connection = self._connection
         try:
-            positions = PositionTable(connection, TABLE)
+            positions = PositionTable(Transaction(connection), TABLE)
             yield positions
             positions.cursor.close()
             connection.commit()
