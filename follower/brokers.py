@@ -36,7 +36,9 @@ _ORIGIN_TOPIC, _ORIGIN_ID = "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID"
 """Properties in which RocketMQ 5 stores the origin of a dead letter."""
 _NOT_KEPT = frozenset(
     ("TAGS", "KEYS", "DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")
-) | frozenset(("TRAN_MSG", "REAL_TOPIC", "REAL_QID", "INNER_NUM", "INNER_BASE"))
+) | frozenset(
+    ("TRAN_MSG", "REAL_TOPIC", "REAL_QID", "INNER_NUM", "INNER_BASE", "POP_CK", "1ST_POP_TIME")
+)
 """
 Properties that a dead letter does not get: those for which `Message` has fields, and those on which
 brokers would act.

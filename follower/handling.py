@@ -89,12 +89,15 @@ class Handling:
         self._reads: dict[MessageQueue, Call] = {}
         self._calls: dict[MessageQueue, Call] = {}
         """The newest call of each queue. It may have begun before the queue was last granted."""
+        self._begun: dict[Call, MessageQueue] = {}
+        """The calls with single messages that have not ended, and the queue of the first one."""
 
     @property
     def stuck(self) -> list[MessageQueue]:
         """The queues whose handler is still running."""
         calls = [*self._calls.items(), *self._reads.items()]
-        return sorted({queue for queue, call in calls if not call.done()})
+        queues = {queue for queue, call in calls if not call.done()}
+        return sorted(queues | {*self._begun.copy().values()})
 
     @property
     def keeps_positions(self) -> bool:
@@ -103,7 +106,11 @@ class Handling:
 
     def begin(self, holding: Holding, messages: Sequence[StoredMessage]) -> Call:
         """Begin one call of the handler, with messages of any queues. Nothing is tried again."""
-        return self._caller.begin(holding, (messages,))
+        call = self._caller.begin(holding, (messages,))
+        first = messages[0]
+        self._begun[call] = MessageQueue(first.topic, first.broker, first.queue_id)
+        call.add_done_callback(lambda ended: self._begun.pop(ended, None))
+        return call
 
     async def close(self) -> None:
         """Begin no further call. Running threads continue."""

@@ -374,7 +374,11 @@ class Running:
                 f"the coordinator at {self._coordinator.url} refuses the token: {error}; "
                 "see --token-file"
             ) from error
-        if error.reason == Denial.NO_SUCH_GROUP.value and self._pops is not None:
+        if (
+            error.reason == Denial.NO_SUCH_GROUP.value
+            and self._pops is not None
+            and not self._is_stopping
+        ):
             log.warning("the group is gone: nothing is popped any more: %s", error)
             self.stop()
         refusal = _BY_NAME.get(error.reason)

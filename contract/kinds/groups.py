@@ -221,7 +221,7 @@ class MessageSettings(Part, frozen=True):
     invisible_time: Duration = "60s"
     """
     How long nobody else gets a message that a member has popped. The member renews this time while
-    its handler works. At least 1s.
+    its handler works. At least 10s.
     """
     batch: Annotated[int, Meta(ge=1, le=32)] = 1
     """Maximum number of messages that a handler gets in one call."""
@@ -237,7 +237,10 @@ class MessageSettings(Part, frozen=True):
 class GroupSpec(Part, frozen=True):
     RULES: ClassVar = (
         make_immutable("group"),
-        Rule("self.balance == oldSelf.balance", "balance is immutable: create a new object"),
+        Rule(
+            "self.balance == oldSelf.balance",
+            "balance is immutable: create a new object with another spec.group",
+        ),
         Rule(
             "self.balance == 'Queues' || (has(self.consumers) && has(self.consumers.members))",
             "balance Messages needs consumers.members",

@@ -153,9 +153,9 @@ class Lots:
         self.held.pop(lot, None)
         self._handled += len(lot.messages) if is_handled else 0
 
-    def give_back_waiting(self) -> list[Lot]:
-        """Take all lots with which the handler has not begun."""
-        found = [*self.waiting]
+    def give_back_waiting(self, now: float) -> list[Lot]:
+        """Take all lots with which the handler has not begun, and that nobody else has got."""
+        found = [lot for lot in self.waiting if now < lot.until]
         self.waiting.clear()
         self.waiting_messages = self.waiting_bytes = 0
         return found

@@ -12,6 +12,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from contract.following import GroupSource, PopTerms
@@ -23,7 +24,7 @@ from follower.handling import Handling, describe_briefly
 from follower.metrics import Metrics
 from follower.options import Begin, FollowerOptions, OnFailure
 from follower.pauses import make_pauses
-from follower.popping.lots import BrokerClock, Lot, Lots
+from follower.popping.lots import LONGEST_BACKOFF, BrokerClock, Lot, Lots
 from mq_client import errors
 from mq_client.aio import Client
 from mq_client.operations import popping
@@ -39,6 +40,12 @@ ROUTE_SECONDS = 10.0
 """How often the name server is asked which brokers have a topic."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
 """Pauses between attempts at brokers."""
+UNCALLED = 3
+"""
+How many more deliveries than attempts a message may have before it is put aside without a call.
+
+A delivery is no attempt if a member has stopped or was late before its handler began.
+"""
 LAST_SECONDS = 3.0
 """How long a member that ends waits for the answers to its last requests."""
 
@@ -70,6 +77,8 @@ class Popping:
         self._clocks: dict[str, BrokerClock] = defaultdict(BrokerClock)
         self._brokers: dict[tuple[str, str], asyncio.Task[None]] = {}
         """The tasks that pop, by topic and broker."""
+        self._readable: dict[str, set[str]] = {}
+        """The brokers of each topic."""
         self._asking: list[asyncio.Task[None]] = []
         self._calls: set[asyncio.Task[None]] = set()
         self._renewals: dict[Lot, asyncio.Task[None]] = {}
@@ -82,7 +91,8 @@ class Popping:
     def start(self) -> None:
         """Begin to pop."""
         self._asking = [
-            asyncio.create_task(self._follow_route(topic)) for topic in self._terms.topics
+            asyncio.create_task(_repeat(partial(self._follow_route, topic)))
+            for topic in self._terms.topics
         ]
 
     async def stop(self, drain_seconds: float) -> None:
@@ -91,7 +101,8 @@ class Popping:
         await self._cancel([*self._asking, *self._brokers.values()])
         await self._pops.close()
         back = [
-            asyncio.create_task(self._give_back(lot, 0.0)) for lot in self._lots.give_back_waiting()
+            asyncio.create_task(self._give_back(lot, 0.0))
+            for lot in self._lots.give_back_waiting(clock())
         ]
         if self._calls:
             await asyncio.wait([*self._calls], timeout=drain_seconds)
@@ -102,6 +113,7 @@ class Popping:
 
     async def close(self) -> None:
         """End everything at once. What is not acknowledged comes again."""
+        self._is_stopping = True
         if self._timer is not None:
             self._timer.cancel()
         tasks = [*self._asking, *self._brokers.values(), *self._calls, *self._renewals.values()]
@@ -124,21 +136,24 @@ class Popping:
                 self._brake.say(topic, f"{topic}: its brokers cannot be found: {error}")
             else:
                 self._brake.clear(topic, f"{topic}: its brokers are found again")
-                found = {each.broker for each in route.readable}
-                for broker in found:
-                    if (topic, broker) not in self._brokers:
-                        task = asyncio.create_task(self._pop_from(topic, broker))
-                        self._brokers[topic, broker] = task
-                for key in [*self._brokers]:
-                    if key[0] == topic and key[1] not in found:
-                        self._brokers.pop(key).cancel()
+                self._readable[topic] = {each.broker for each in route.readable}
+                for broker in self._readable[topic]:
+                    task = self._brokers.get((topic, broker))
+                    if task is None or task.done():
+                        pops = _repeat(partial(self._pop_from, topic, broker))
+                        self._brokers[topic, broker] = asyncio.create_task(pops)
             await asyncio.sleep(ROUTE_SECONDS)
 
     async def _pop_from(self, topic: str, broker: str) -> None:
-        """Pop from one broker for ever."""
+        """
+        Pop from one broker until it has left the route.
+
+        A pop that is under way then is not cancelled, because the broker may already have lent
+        messages to it.
+        """
         key = (topic, broker)
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
-        while True:
+        while broker in self._readable[topic]:
             most = await self._wait_for_room()
             sent_at = clock()
             try:
@@ -162,10 +177,11 @@ class Popping:
                 self._take(topic, broker, found, sent_at)
 
     async def _wait_for_room(self) -> int:
+        """Wait until messages may be popped; return how many. All pops share the room."""
         while not (room := self._lots.find_room(clock())):
             self._room.clear()
             await self._room.wait()
-        return room
+        return max(1, room // len(self._brokers))
 
     def _take(
         self, topic: str, broker: str, found: Sequence[PoppedMessage], sent_at: float
@@ -183,21 +199,16 @@ class Popping:
             lot = self._lots.begin_next(now)
             if lot is None:
                 break
-            self._start(self._calls, self._handle(lot))
+            task = asyncio.create_task(self._handle(lot))
+            self._calls.add(task)
+            task.add_done_callback(self._note_end)
         self._metrics.late.inc(self._lots.take_late())
         self._room.set()
         self._metrics.popped.set(sum(len(lot.messages) for lot in self._lots.held))
         self._wake_for_renewals(now)
 
-    def _start(self, tasks: set[asyncio.Task[None]], step: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(step)
-        tasks.add(task)
-        task.add_done_callback(self._note_end)
-
     def _note_end(self, task: asyncio.Task[None]) -> None:
         self._calls.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a bug in the follower; the messages come again", exc_info=error)
         if not self._is_stopping:
             self._advance()
 
@@ -219,15 +230,22 @@ class Popping:
                 await self._fail(lot, lot.messages[0], error)
         except _LateError:
             self._lots.drop_late(lot)
+        except Exception:
+            log.exception("%s@%s: a bug in the follower; the messages come again", lot.topic,
+                          lot.broker)  # fmt: skip
+            self._lots.settle(lot, is_handled=False)
 
     async def _handle_singly(self, lot: Lot) -> None:
         await self._wait_for_renewal(lot)
         for single in self._lots.cut_singles(lot):
-            await self._handle(single)
+            if self._is_stopping:
+                await self._give_back(single, 0.0)
+            else:
+                await self._handle(single)
 
     def _is_over(self, popped: PoppedMessage) -> bool:
         """Whether the handler does not get a message: it is unreadable, or came too often."""
-        return bool(popped.error) or popped.attempt >= self._terms.most_attempts
+        return bool(popped.error) or popped.attempt >= self._terms.most_attempts + UNCALLED
 
     async def _put_over_aside(self, lot: Lot) -> None:
         if len(lot.messages) > 1:
@@ -239,6 +257,8 @@ class Popping:
 
     async def _call(self, lot: Lot) -> BaseException | None:
         """Call the handler once. Return the exception that it raised, or None."""
+        if not self._lots.may_begin(lot, clock()):
+            raise _LateError
         holding = _LotHolding(self._lots, lot)
         call = self._handling.begin(holding, tuple(each.message for each in lot.messages))
         try:
@@ -256,13 +276,15 @@ class Popping:
     async def _acknowledge(self, lot: Lot) -> None:
         await self._settle(lot, is_handled=True)
         self._metrics.handled.inc(len(lot.messages))
+        self._brake.clear(("handler", lot.topic), f"{lot.topic}: the handler succeeds again")
         self._queue_ack(lot)
 
     def _queue_ack(self, lot: Lot) -> None:
         key = (lot.topic, lot.broker)
         self._acks[key].append(lot)
-        if key not in self._acking:
-            self._acking[key] = asyncio.create_task(self._send_acks(key))
+        task = self._acking.get(key)
+        if task is None or task.done():
+            self._acking[key] = asyncio.create_task(_repeat(partial(self._send_acks, key)))
 
     async def _send_acks(self, key: tuple[str, str]) -> None:
         """Acknowledge messages of one broker until all are acknowledged."""
@@ -272,7 +294,7 @@ class Popping:
             handles = [each.handle for lot in lots for each in lot.messages]
             try:
                 await self._client.acknowledge(self._source.group, topic, handles)
-            except errors.UnavailableError as error:
+            except errors.MqError as error:
                 self._note_failure(
                     "ack", ("ack", key), f"{topic}@{broker}: cannot acknowledge: {error}"
                 )
@@ -280,17 +302,14 @@ class Popping:
                 now = clock()
                 self._acks[key] = [lot for lot in lots if now < lot.until] + self._acks[key]
                 await asyncio.sleep(next(pauses))
-            except errors.MqError as error:
-                log.error("%s@%s: %d acknowledgements are refused, so these messages come again: "
-                          "%s", topic, broker, len(handles), error)  # fmt: skip
             else:
                 self._brake.clear(("ack", key), f"{topic}@{broker}: acknowledges again")
-        del self._acking[key]
 
     async def _fail(self, lot: Lot, popped: PoppedMessage, error: BaseException) -> None:
         """Give a message back after the handler has failed with it, or put it aside."""
         attempts, most = popped.attempt + 1, self._terms.most_attempts
         trouble = f"the handler failed in {attempts} of {most} attempts: {describe_briefly(error)}"
+        self._refuse_if_late(lot)
         if attempts >= most:
             await self._bury(lot, popped, trouble)
             return
@@ -315,11 +334,16 @@ class Popping:
         for pause in make_pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
                 await self._send_letter(lot)
-            except errors.MqError as error:
+            except errors.UnavailableError as error:
                 self._note_failure(
                     "bury", key, f"{where}: the dead letter cannot be stored: {error}"
                 )
                 await asyncio.sleep(pause)
+                self._refuse_if_late(lot)
+            except errors.MqError as error:
+                self._note_failure("bury", key, f"{where}: the dead letter is refused: {error}")
+                await self._give_back(lot, LONGEST_BACKOFF)
+                return
             else:
                 break
         self._brake.clear(key, f"{lot.topic}@{lot.broker}: dead letters are stored")
@@ -381,6 +405,11 @@ class Popping:
             return popped._replace(handle=handle)
 
         found = await asyncio.gather(*map(change, lot.messages))
+        if all(found):
+            where = f"{lot.topic}@{lot.broker}"
+            self._brake.clear(
+                ("renew", lot.topic, lot.broker), f"{where}: invisible times can be changed again"
+            )
         lot.messages = [each or old for each, old in zip(found, lot.messages, strict=True)]
         return all(found)
 
@@ -390,12 +419,27 @@ class Popping:
 
     async def _wait_for_renewal(self, lot: Lot) -> None:
         """Wait until the newest handles of a lot are known: only they count."""
-        if (renewal := self._renewals.get(lot)) is not None:
+        while (renewal := self._renewals.get(lot)) is not None:
             await asyncio.wait([renewal])
+
+    def _refuse_if_late(self, lot: Lot) -> None:
+        """Raise a `_LateError` if others may have got a lot: this process was frozen, perhaps."""
+        if clock() >= lot.until:
+            raise _LateError
 
     def _note_failure(self, what: str, key: object, text: str) -> None:
         self._metrics.broker_failures.labels(what).inc()
         self._brake.say(key, text)
+
+
+async def _repeat(step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run a step that lasts, and begin it again after a bug: nothing else would."""
+    while True:
+        try:
+            return await step()
+        except Exception:
+            log.exception("a bug in the follower; it tries again")
+            await asyncio.sleep(LONGEST_PAUSE)
 
 
 class _LateError(Exception):

@@ -249,4 +249,4 @@ def test_a_statement_that_has_failed_in_postgresql_stores_nothing(
     with pytest.raises(psycopg.errors.InFailedSqlTransaction):
         hide([None], Step("billing", queue, None, 1))
     assert hide.read_position("billing", queue) is None
-    hide._mine.connection.close()
+    hide._transactions._mine.connection.close()

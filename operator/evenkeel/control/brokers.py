@@ -132,7 +132,7 @@ class Brokers:
     async def prepare_pops(
         self, cluster: ClusterAddress, group: str, topic: str, refuse: Callable[[], None]
     ) -> list[str]:
-        """Create a group that pops, where it is missing. Return the brokers that cannot pop."""
+        """Create a group that pops, where it is missing. Return what is wrong with brokers."""
         client = self._client(cluster)
         step = pop_brokers.prepare(client.directory, group, topic, refuse)
         return await _wait(client.run(step), _build_timeout_error())

@@ -204,8 +204,12 @@ def _read_figures(group: ConsumerGroup) -> Figures:
     found: dict[str, float | None] = {
         "queues": status.queues,
         "consumers": status.consumers,
-        "idle_consumers": sum(not each.queues for each in status.assignments),
-        "unowned_queues": _count_unowned(status, sum(count for _, count in owned)),
+        "idle_consumers": 0
+        if planning.is_by_message(group)
+        else sum(not each.queues for each in status.assignments),
+        "unowned_queues": 0
+        if planning.is_by_message(group)
+        else _count_unowned(status, sum(count for _, count in owned)),
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from contract.conditions import ConditionReason, ConditionType
 from contract.following import (
     Asked,
     Denial,
@@ -19,6 +20,7 @@ from contract.following import (
 from contract.kinds.groups import Assigned, MemberTerms, MessageSettings
 from coordinator.sessions import HeldQueues
 from evenkeel import planning, times
+from evenkeel.control import conditions
 from evenkeel.members import queue_ids
 from evenkeel.members.desk import Clock, GroupDesk
 from evenkeel.members.doors import DeniedError
@@ -28,8 +30,8 @@ from mq_client.values import MessageQueue
 LEAST_SESSION_SECONDS = 1.0
 """Minimum session time. A shorter session would end whenever a machine is busy."""
 
-LEAST_INVISIBLE_SECONDS = 1.0
-"""Minimum invisible time. A shorter one would end before a member could renew it."""
+LEAST_INVISIBLE_SECONDS = 10.0
+"""Minimum invisible time. RocketMQ's proxy has the same. A member needs time to renew it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +263,16 @@ def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSourc
             tags[topic.topic] = ref.filter.tags
         if ref.filter is not None and ref.filter.sql is not None:
             sql[topic.topic] = ref.filter.sql
-    pops = find_pop_terms(group, topics) if planning.is_by_message(group) else None
+    may_pop = planning.is_by_message(group) and not _has_stopping_conflict(group)
+    pops = find_pop_terms(group, topics) if may_pop else None
     return GroupSource(group.group, name_servers, tags, sql, pops)
+
+
+def _has_stopping_conflict(group: ConsumerGroup) -> bool:
+    """Whether another object reads as the same RocketMQ group and was there first."""
+    assigned = conditions.find(group.status.conditions, ConditionType.ASSIGNED)
+    stopping = (ConditionReason.OLDER_GROUP, ConditionReason.OTHER_DRIVER)
+    return assigned is not None and assigned.reason in stopping
 
 
 def find_pop_terms(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> PopTerms:

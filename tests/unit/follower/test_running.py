@@ -548,8 +548,12 @@ def test_a_member_by_message_stops_when_its_group_is_gone_or_changes() -> None:
         scene = PoppingScene()
         async with scene.begun() as task:
             await until(lambda: bool(scene.pops))
-            scene.pops[0].may_end.set()
             change(scene)
+            await until(lambda: bool(scene.pops[0].drained))
+            before = scene.coordinator.requests
+            await until(lambda: scene.coordinator.requests > before + 1)
+            assert not scene.pops[0].is_closed  # its calls have as long as they may take
+            scene.pops[0].may_end.set()
             await task
         assert scene.pops[0].drained == [TERMS.drain]
 

@@ -20,8 +20,6 @@ from evenkeel.objects import ConsumerGroup
 from mq_client.values import GroupMember, Lag
 
 MOST_NAMED = 5
-FIRST_TO_POP = 413
-"""The version 5.0.0, as RocketMQ's clients report it in heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +62,16 @@ def find_conflict(
     if not planning.has_members(group) or client_ids is None:
         return None
     others = [each for each in census.members if each.client_id not in client_ids]
-    if planning.is_by_message(group):
-        others = [each for each in others if _must_pull(group, each)]
     if not others:
         return None
+    if planning.is_by_message(group):
+        return Conflict(
+            ConditionReason.FOREIGN_CONSUMERS,
+            f"{_list_names(others)} also read as {group.group!r}; if they pull, messages are read "
+            "twice, and brokers do not say whether they pull or pop: stop them, or choose another "
+            "spec.group",
+            stops=False,
+        )
     return Conflict(
         ConditionReason.FOREIGN_CONSUMERS,
         f"{_list_names(others)} also read as {group.group!r}, but are not members, so messages are "
@@ -121,11 +125,6 @@ def _is_ours(group: ConsumerGroup, member: GroupMember) -> bool:
     return (
         _is_driver(group, member) and client_ids.find_origin(member.client_id) == group.head.origin
     )
-
-
-def _must_pull(group: ConsumerGroup, member: GroupMember) -> bool:
-    """Whether a client pulls although its group pops. RocketMQ's consumers 5 pop when told to."""
-    return member.version < FIRST_TO_POP or _is_driver(group, member)
 
 
 def _is_driver(group: ConsumerGroup, member: GroupMember) -> bool:

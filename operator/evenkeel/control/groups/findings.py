@@ -8,7 +8,7 @@ from contract.kinds.groups import Assigned
 from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control.conditions import Finding
-from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.groups.surroundings import NOT_ASKED, GroupSurroundings
 from evenkeel.control.jobs.states import JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.plan import Plan
@@ -39,9 +39,12 @@ def check_by_message(
     """Check a group that is balanced by message, in which any member gets any message."""
     by_message = ConditionReason.BY_MESSAGE
     assigned = _check_unreadable(group, seen) or Finding(ConditionType.ASSIGNED, True, by_message)
-    if seen.pop_trouble is not None:
-        unfit = ConditionReason.BROKERS_UNFIT
-        assigned = Finding(ConditionType.ASSIGNED, False, unfit, seen.pop_trouble)
+    if (conflicted := _check_conflicted(seen)) is not None:
+        assigned = conflicted
+    elif seen.pop_trouble is not None:
+        is_early = seen.pop_trouble == NOT_ASKED
+        reason = ConditionReason.STARTING if is_early else ConditionReason.BROKERS_UNFIT
+        assigned = Finding(ConditionType.ASSIGNED, False, reason, seen.pop_trouble)
     elif not has_readers:
         text = "no member has a session"
         assigned = Finding(ConditionType.ASSIGNED, False, ConditionReason.UNOWNED, text)

@@ -206,7 +206,9 @@ def _share_messages(
 ) -> GroupDecision:
     """List the members. Brokers decide which of them gets a message, so nothing is planned."""
     settings = group.spec.consumers.members if group.spec.consumers is not None else None
-    live = _require_live(group, seen)
+    # During a conflict nobody may pop, because messages would be read twice.
+    is_stopped = seen.conflict is not None and seen.conflict.stops
+    live = () if is_stopped else _require_live(group, seen)
     status = replace_status(
         group.status,
         queues=sum(map(len, queues)),

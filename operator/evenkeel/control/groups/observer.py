@@ -16,7 +16,7 @@ from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import census, group_status, rates
 from evenkeel.control.groups.census import Census
 from evenkeel.control.groups.rates import Rates
-from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.groups.surroundings import NOT_ASKED, GroupSurroundings
 from evenkeel.control.jobs import driver_actions, schedule
 from evenkeel.control.jobs.driver_actions import Action, Drive, Refused, Wanted
 from evenkeel.control.jobs.schedule import ScheduleTurn
@@ -55,7 +55,7 @@ class _GroupNotes:
     census_error: str | None = None
     """Why the last request for the readers failed; None if it succeeded."""
     rates: Rates = field(default_factory=Rates)
-    pop_trouble: str | None = "the brokers have not been asked yet"
+    pop_trouble: str | None = NOT_ASKED
     """Why members that pop may get no messages; None if the brokers are ready for them."""
     start_error: str | None = None
     """Why the driver could not be started."""
@@ -210,7 +210,9 @@ class GroupObserver:
                 found = replace(found, members=members, places=where)
             except (MqError, NotReadyError) as error:
                 census_error = str(error)
-        trouble = await self._prepare_pops(group, asked) if planning.is_by_message(group) else None
+        rival, _ = self._find_rival(group)
+        is_popping = planning.is_by_message(group) and rival is None
+        trouble = await self._prepare_pops(group, asked) if is_popping else notes.pop_trouble
         if self._world.find_group(key) is None:  # the group was deleted in the meantime
             return False
         notes = self._find_notes(group)
@@ -227,15 +229,10 @@ class GroupObserver:
             return await self._brokers.prepare_pops(cluster, group.group, topic.topic, refuse)
 
         try:
-            unfit = {name for found in await _gather(map(prepare, asked)) for name in found}
+            found = {text for texts in await _gather(map(prepare, asked)) for text in texts}
         except (MqError, NotReadyError) as error:
-            return f"the group cannot be created on all brokers: {error}"
-        if not unfit:
-            return None
-        return (
-            f"these brokers refuse all pops: {', '.join(sorted(unfit))}; set timerWheelEnable=true "
-            "in their configuration and restart them"
-        )
+            return f"the brokers cannot be prepared: {error}"
+        return "; ".join(sorted(found)) or None
 
     def _find_notes(self, group: ConsumerGroup) -> _GroupNotes:
         """Find the notes of a group. Notes of a deleted group are not stored."""

@@ -3,18 +3,22 @@ Prepares brokers for a group that is balanced by message.
 
 Each broker keeps its own list of groups, and loses it with its disk, so the group is looked for
 again with each census. A pop of a queue that cannot exist takes no message, and shows whether the
-broker can pop at all: without its timer wheel, it cannot.
+broker can pop at all: without its timer wheel, it cannot. A broker that fails delays no other one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
-from mq_client import errors, flows
+from mq_client import errors
+from mq_client.commands.base import Request
+from mq_client.commands.groups import GetGroups, PutGroup, SetRequestMode
 from mq_client.commands.popping import Pop
 from mq_client.directory import Directory
-from mq_client.flows import Ask, Flow
-from mq_client.operations import groups, routing
+from mq_client.flows import Ask, AskAll, Flow
+from mq_client.operations import routing
 from mq_client.values import GroupConfig, RequestMode
 
+Value = TypeVar("Value")
 NO_QUEUE = 1 << 30
 """The number of a queue that no topic has."""
 
@@ -23,36 +27,50 @@ def prepare(
     directory: Directory, group: str, topic: str, refuse: Callable[[], None]
 ) -> Flow[list[str]]:
     """
-    Create the group on all brokers of a topic that do not know it. Return the brokers without pops.
+    Create the group on all brokers of a topic that do not know it. Return what is wrong with them.
 
-    RocketMQ's own consumers of the group are told to pop too. `refuse` raises an error if writes
-    are no longer allowed.
+    RocketMQ's own consumers of the group are told to pop too, if they do not balance by themselves.
+    `refuse` raises an error if writes are no longer allowed.
     """
     route = yield from routing.find_route(directory, topic, max_age=0)
-    brokers = [each.broker for each in route.brokers if each.is_readable]
-    known = yield from groups.list_groups(directory, brokers)
-    missing = [broker for broker, found in known.items() if group not in found]
-    if missing:
-        refuse()
-        yield from groups.put_group(directory, GroupConfig(group), missing)
-    unfit = yield from _find_unfit(directory, group, topic, brokers)
+    addresses: dict[str, str] = {}
+    wrong: list[str] = []
+    for broker in (each.broker for each in route.brokers if each.is_readable):
+        try:
+            addresses[broker] = yield from routing.find_master(directory, topic, broker, None)
+        except errors.MqError as error:
+            wrong.append(str(error))
+    known = _take(wrong, (yield from _ask(directory, addresses, GetGroups())))
+    missing = {broker: addresses[broker] for broker, found in known.items() if group not in found}
     refuse()
-    yield from groups.set_request_mode(directory, group, topic, RequestMode.POP)
-    return unfit
-
-
-def _find_unfit(
-    directory: Directory, group: str, topic: str, brokers: Sequence[str]
-) -> Flow[list[str]]:
-    """Find the brokers that refuse every pop."""
-    unfit = []
+    created = _take(wrong, (yield from _ask(directory, missing, PutGroup(GroupConfig(group)))))
+    ready = {name: addresses[name] for name in known if name in created or name not in missing}
+    refuse()
+    mode = SetRequestMode(group, topic, RequestMode.POP)
+    _take(wrong, (yield from _ask(directory, ready, mode)))
     probe = Pop(group, topic, 1, invisible_ms=1_000, poll_ms=0, queue_id=NO_QUEUE)
-    asks = []
-    for broker in brokers:
-        address = yield from routing.find_master(directory, topic, broker, max_age=None)
-        asks.append(Ask(address, probe, directory.times.answer))
-    answers = yield flows.AskAll(tuple(asks))
-    for broker, answer in zip(brokers, answers, strict=True):
-        if isinstance(answer, errors.PopsOffError):
-            unfit.append(broker)
-    return unfit
+    answers = yield from _ask(directory, ready, probe)
+    unfit = {name: each for name, each in answers.items() if isinstance(each, errors.PopsOffError)}
+    _take(wrong, unfit)
+    return wrong
+
+
+def _ask(
+    directory: Directory, addresses: Mapping[str, str], request: Request[Value]
+) -> Flow[dict[str, Value | errors.MqError]]:
+    """Ask brokers at once. Return their answers and errors by broker."""
+    if not addresses:
+        return {}
+    asks = tuple(Ask(address, request, directory.times.answer) for address in addresses.values())
+    return dict(zip(addresses, (yield AskAll(asks)), strict=True))
+
+
+def _take(wrong: list[str], answers: Mapping[str, Value | errors.MqError]) -> dict[str, Value]:
+    """Return the answers by broker, and note the errors in `wrong`."""
+    found: dict[str, Value] = {}
+    for name, each in answers.items():
+        if isinstance(each, errors.MqError):
+            wrong.append(f"{name}: {each}")
+        else:
+            found[name] = each
+    return found

@@ -18,6 +18,8 @@ from evenkeel.objects import Key, Topic
 from lb_core import model
 from lb_core.model import Member
 
+NOT_ASKED = "the brokers have not been asked yet whether they can pop"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSurroundings:

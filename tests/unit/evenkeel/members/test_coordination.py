@@ -163,7 +163,7 @@ def test_members_of_a_group_by_message_learn_how_to_pop_and_get_no_queues() -> N
         assert source.messages == PopTerms(["orders%v2"], 120.0, 4, 3, 0.5)
         members.follow(balance="Messages", messages={"invisibleTime": "1ms"})
         await members.ask("a")
-        assert members.answers["a"].source.messages == PopTerms(["orders%v2"], 1.0, 1, 16, 10.0)
+        assert members.answers["a"].source.messages == PopTerms(["orders%v2"], 10.0, 1, 16, 10.0)
         members.follow()
         await members.ask("a")
         assert members.answers["a"].source.messages is None

@@ -104,7 +104,7 @@ def test_a_member_that_stops_gives_back_only_what_waits() -> None:
     lots = Lots(TERMS, calls=1, memory_bytes=1000)
     lots.take("orders", popped(1, 2, 3, 4), 0.0)
     called = lots.begin_next(0.0)
-    assert list_offsets(lots.give_back_waiting()) == [[3, 4]]
+    assert list_offsets(lots.give_back_waiting(0.0)) == [[3, 4]]
     assert called is not None
     assert called in lots.held
     assert lots.begin_next(0.0) is None

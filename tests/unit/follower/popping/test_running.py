@@ -61,6 +61,8 @@ class Broker:
         """The errors that the next requests get."""
         self.away: set[str] = set()
         """Brokers that get no acknowledgement."""
+        self.asked: list[tuple[str, int]] = []
+        """The brokers of the pops, and how many messages each may return."""
         self.may_change = asyncio.Event()
         self.may_change.set()
         self.clients: list[_Client] = []
@@ -102,6 +104,7 @@ class _Client:
         self, group: str, topic: str, broker: str, *, most: int, **_: object
     ) -> list[PoppedMessage]:
         assert (group, topic) == ("billing", "orders")
+        self._broker.asked.append((broker, most))
         while True:
             self._broker.fail("pop")
             found = self._broker.waiting[broker][:most]
@@ -245,7 +248,7 @@ async def test_after_the_last_attempt_a_message_goes_to_the_dead_letters(
     assert "the handler failed in 3 of 3 attempts: ValueError: bad order" in caplog.text
 
 
-@pytest.mark.parametrize(("attempt", "error"), [(3, ""), (0, "its CRC is wrong")])
+@pytest.mark.parametrize(("attempt", "error"), [(6, ""), (0, "its CRC is wrong")])
 @on_a_loop
 async def test_what_came_too_often_or_cannot_be_read_is_not_handled(
     attempt: int, error: str
@@ -408,6 +411,117 @@ async def test_a_member_that_stops_gives_back_what_waits_and_finishes_what_runs(
     assert broker.changed == [(handle_of(4), 0), (handle_of(5), 0)]
     assert broker.acked == Counter(handle_of(number) for number in range(4))
     assert len(broker.waiting["broker-a"]) == 1  # nothing is popped any more
+
+
+@on_a_loop
+async def test_what_came_often_without_a_call_is_still_handled() -> None:
+    scene = Scene()
+    async with scene.begun() as broker:
+        broker.put(b"1", attempt=5)
+        await until(lambda: broker.acked.total() == 1)
+    assert scene.calls == [[b"1"]]
+
+
+@on_a_loop
+async def test_a_member_that_is_cancelled_begins_nothing_more() -> None:
+    scene = Scene()
+    scene.gate.clear()
+    async with scene.begun() as broker:
+        broker.put(*(b"%d" % number for number in range(6)))
+        await until(lambda: len(scene.calls) == 4)
+        await until(lambda: not broker.waiting["broker-a"])
+        await scene.popping.close()
+        scene.gate.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+    assert len(scene.calls) == 4
+    assert not broker.acked
+
+
+@on_a_loop
+async def test_after_the_time_of_a_message_nothing_is_done_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another member may have got it, so to give it back would make a copy."""
+    scene = Scene()
+    scene.bad = {b"1", b"2"}
+    scene.gate.clear()
+    async with scene.begun() as broker:
+        broker.put(b"1")
+        broker.put(b"2", attempt=2)
+        await until(lambda: len(scene.calls) == 2)
+        now = clock()
+        monkeypatch.setattr(running, "clock", lambda: now + 61)
+        scene.gate.set()
+        await until(lambda: scene.ended == 2)
+        broker.put(b"3")  # its end shows that the others have ended too
+        await until(lambda: scene.value("late_messages_total") == 3)
+    assert not broker.changed
+    assert not broker.buried
+
+
+@on_a_loop
+async def test_single_messages_that_have_not_begun_are_given_back_too() -> None:
+    scene = Scene(batch=3)
+    scene.bad = {b"1"}
+    scene.gate.clear()
+    async with scene.begun() as broker:
+        broker.put(b"1", b"2", b"3")
+        await until(lambda: len(scene.calls) == 1)
+        stopping = asyncio.create_task(scene.popping.stop(30.0))
+        await until(lambda: len(broker.clients) == 1)  # it has begun to stop
+        scene.gate.set()
+        await stopping
+    assert scene.calls == [[b"1", b"2", b"3"]]
+    assert sorted(broker.changed) == [(handle_of(number), 0) for number in (1, 2, 3)]
+
+
+@on_a_loop
+async def test_a_bug_ends_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "LONGEST_PAUSE", 0.001)
+    scene = Scene()
+    bugs = {what: [RuntimeError("a bug")] for what in ("pop", "ack", "bury")}
+    scene.broker.failures |= bugs  # type: ignore[arg-type]
+    scene.bad = {b"1"}
+    async with scene.begun() as broker:
+        broker.put(b"1", attempt=2)
+        broker.put(b"2")
+        await until(lambda: scene.value("handled_messages_total") == 1)
+        broker.put(b"3")
+        await until(lambda: handle_of(3) in broker.acked)
+    assert not scene.popping._lots.held
+
+
+@on_a_loop
+async def test_a_refused_acknowledgement_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "FIRST_PAUSE", 0.001)
+    scene = Scene()
+    scene.broker.failures["ack"] = [errors.BusyError("ACK", "a:1", 2, "busy")]
+    async with scene.begun() as broker:
+        broker.put(b"1")
+        await until(lambda: broker.acked.total() == 1)
+
+
+@on_a_loop
+async def test_a_dead_letter_that_is_refused_comes_again_much_later() -> None:
+    scene = Scene()
+    scene.bad = {b"1"}
+    scene.broker.failures["bury"] = [errors.UsageError("too large")]
+    async with scene.begun() as broker:
+        broker.put(b"1", attempt=2)
+        await until(lambda: len(broker.changed) == 1)
+    assert broker.changed == [(handle_of(1), 7_200_000)]
+    assert not broker.acked
+
+
+@on_a_loop
+async def test_brokers_share_the_room() -> None:
+    scene = Scene(batch=4)  # room for 16 messages at first
+    scene.gate.clear()
+    async with scene.begun() as broker:
+        await until(lambda: len(broker.asked) == 2)
+        broker.put(b"1")
+    assert [most for _, most in broker.asked[1:]] == [8, 8][: len(broker.asked) - 1]
 
 
 @on_a_loop

@@ -13,7 +13,7 @@ from evenkeel.control import conditions, metrics
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import group_status, rates
 from evenkeel.control.groups.member_slots import LiveMember
-from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.groups.surroundings import NOT_ASKED, GroupSurroundings
 from evenkeel.control.jobs.states import JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.model import Member, Queue
@@ -421,6 +421,12 @@ def test_a_group_by_message_says_why_nobody_gets_messages() -> None:
         group(**asked), seen(route=topic(unreadable="a"), live=live), START
     )
     assert condition(unreadable, "Ready") == ("False", "NotReadable")
+    early = group_status.decide(group(**asked), seen(live=live, pop_trouble=NOT_ASKED), START)
+    assert condition(early, "Ready") == ("False", "Starting")
+    conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
+    later = group_status.decide(group(**asked), seen(conflict=conflict), START)
+    assert condition(later, "Assigned") == ("False", "OlderGroup")
+    assert later.status.assignments == []
 
 
 def test_a_status_that_somebody_broke_says_how_to_go_on() -> None:

@@ -19,6 +19,7 @@ from evenkeel.control.groups import census, group_status
 from evenkeel.control.groups.census import Census
 from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.observer import CENSUS_SECONDS, SOON_SECONDS, GroupObserver, GroupView
+from evenkeel.control.groups.surroundings import NOT_ASKED
 from evenkeel.control.jobs.driver_actions import Action
 from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, JobState
 from evenkeel.control.world import World
@@ -341,19 +342,17 @@ def test_clients_that_are_not_members_are_foreign_and_members_read_on() -> None:
     assert ready.reason == "ForeignConsumers"
 
 
-def test_in_a_group_by_message_only_clients_that_cannot_pop_are_foreign() -> None:
+def test_in_a_group_by_message_other_clients_are_reported_because_they_may_pull() -> None:
     found = of_members()
     spec = msgspec.structs.replace(found.spec, balance=Balance.MESSAGES)
     scene = Scene(replace(found, spec=spec))
     scene.world.client_ids = frozenset()
-    scene.brokers.members_told = (replace(JAVA, version=413),)
-    scene.ask()
-    assert scene.view().seen.conflict is None
-    scene.brokers.members_told = (replace(JAVA, version=412),)
+    scene.brokers.members_told = (JAVA,)
     scene.ask()
     conflict = scene.view().seen.conflict
     assert conflict is not None
-    assert conflict.reason == "ForeignConsumers"
+    assert (conflict.reason, conflict.stops) == ("ForeignConsumers", False)
+    assert "if they pull, messages are read twice" in conflict.message
 
 
 def test_the_brokers_of_a_group_by_message_are_prepared_with_each_census() -> None:
@@ -361,14 +360,14 @@ def test_the_brokers_of_a_group_by_message_are_prepared_with_each_census() -> No
     spec = msgspec.structs.replace(found.spec, balance=Balance.MESSAGES)
     scene = Scene(replace(found, spec=spec))
     scene.world.client_ids = frozenset()
-    assert scene.view().seen.pop_trouble == "the brokers have not been asked yet"
+    assert scene.view().seen.pop_trouble == NOT_ASKED
     scene.brokers.unfit = NoBrokerError("all brokers are away")
     assert scene.ask()
-    assert "cannot be created on all brokers: all brokers are away" in _explain(scene)
+    assert _explain(scene) == "the brokers cannot be prepared: all brokers are away"
     assert scene.observer.ask_again_seconds(scene.group) == SOON_SECONDS
-    scene.brokers.unfit = ["broker-a"]
+    scene.brokers.unfit = ["broker-b: away", "broker-a: no pops"]
     assert scene.ask()
-    assert "these brokers refuse all pops: broker-a; set timerWheelEnable=true" in _explain(scene)
+    assert _explain(scene) == "broker-a: no pops; broker-b: away"
     scene.brokers.unfit = []
     assert scene.ask()
     assert scene.view().seen.pop_trouble is None

@@ -30,8 +30,8 @@ final class Answer {
         Map<?, ?> answer = (Map<?, ?>) Json.read(text);
         Map<?, ?> source = (Map<?, ?>) answer.get("source");
         if (source.get("messages") != null) {
-            throw new IllegalArgumentException("the group is balanced by message, and RocketMQ's own "
-                    + "consumers pop there by themselves: start this one without Evenkeel.follow");
+            throw new IllegalArgumentException("the group has spec.balance: Messages, which only "
+                    + "followers in Python support: use another group for this consumer");
         }
         return new Answer(
                 ((Double) answer.get("revision")).longValue(),
