@@ -37,8 +37,18 @@ MUTATIONS = [
     # A message that came too often, or cannot be read, is put aside.
     (RUNNING, "return bool(popped.error) or popped.attempt", "return popped.attempt"),
     (RUNNING, "or popped.attempt >= self._terms.most_attempts", ""),
+    (RUNNING, "popped.attempt >= self._terms.most_attempts + UNCALLED", "popped.attempt >= self._terms.most_attempts"),
     (RUNNING, "if attempts >= most:", "if attempts > most:"),
+    # After its time, a lot is left alone: others may have got it.
+    (RUNNING, "if clock() >= lot.until:", "if clock() < 0:"),
+    (LOTS, "[lot for lot in self.waiting if now < lot.until]", "[*self.waiting]"),
+    # All pops share the room, and a bug ends no loop.
+    (RUNNING, "return max(1, room // len(self._brokers))", "return room"),
+    (RUNNING, "            log.exception(\"a bug in the follower; it tries again\")\n", "            raise\n"),
+    (RUNNING, "            self._lots.settle(lot, is_handled=False)\n", "            pass\n"),
     # A member that stops gives back what waits, and finishes what runs.
-    (RUNNING, "for lot in self._lots.give_back_waiting()", "for lot in ()"),
+    (RUNNING, "for lot in self._lots.give_back_waiting(clock())", "for lot in ()"),
+    (RUNNING, "            if self._is_stopping:\n                await self._give_back(single, 0.0)\n            else:\n", "            if True:\n"),
+    (RUNNING, "comes again.\"\"\"\n        self._is_stopping = True\n", "comes again.\"\"\"\n"),
     (RUNNING, "await asyncio.wait([*self._calls], timeout=drain_seconds)", "pass"),
 ]  # fmt: skip

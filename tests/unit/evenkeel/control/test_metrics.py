@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from contract.kinds.groups import Balance
 from contract.names import PAUSED
 from evenkeel import manifests
 from evenkeel.control import metrics
@@ -63,6 +65,15 @@ def test_who_owns_what_is_shown_by_consumer_and_broker() -> None:
     assert of(found, "group_owned_queues", consumer="a", **at_b) == 1
     assert of(found, "group_owned_queues", consumer="b", **nothing) == 0
     assert of(found, "group_idle_consumers") == 1
+
+
+def test_in_a_group_by_message_nobody_is_idle_and_no_queue_lacks_an_owner() -> None:
+    found = of_pods({"queues": 8, "assignments": [{"consumer": "a"}], "conditions": [
+        condition("Assigned", "True", "ByMessage")]})  # fmt: skip
+    by_message = replace(found, spec=msgspec.structs.replace(found.spec, balance=Balance.MESSAGES))
+    assert of(shown(found), "group_unowned_queues") == 8
+    assert of(shown(by_message), "group_unowned_queues") == 0
+    assert of(shown(by_message), "group_idle_consumers") == 0
 
 
 def test_a_long_list_of_queues_is_cut_but_counted_whole() -> None:
