@@ -31,6 +31,7 @@ def test_a_member_learns_what_it_may_read_and_where() -> None:
             "nameServers": ["mq:9876"],
             "tags": {"orders": "paid"},
             "sql": {},
+            "messages": None,
         }
 
     asking.play(story)
