@@ -108,6 +108,8 @@ def test_a_member_that_stops_gives_back_only_what_waits() -> None:
     assert called is not None
     assert called in lots.held
     assert lots.begin_next(0.0) is None
+    lots.take("orders", popped(5), 0.0)
+    assert lots.give_back_waiting(60.0) == []  # others may have got it
 
 
 @pytest.mark.parametrize(
