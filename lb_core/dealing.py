@@ -172,7 +172,7 @@ def _spread_evenly(counts: Sequence[int], needs: Sequence[int]) -> Iterator[list
     """
     Yield for each line how many queues each receiver gets, if `_is_level(needs)`.
 
-    The queues that remain after an even share of a line go to consecutive receivers, one queue
+    Each receiver gets an equal share of a line's queues. The rest go to consecutive receivers, one
     each. The next line continues with the next receiver, in a circle.
     """
     # Proof: the remainders of all lines are dealt one by one around the circle, starting at the

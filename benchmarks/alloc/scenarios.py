@@ -138,6 +138,6 @@ def _joiner(size: Size) -> str:
 
 
 def _format_topics(size: Size, added: int = 0) -> str:
-    """Format the numbers of queues, with the added ones in the first topic."""
+    """Format the number of queues of each topic. The first topic's includes the added queues."""
     each = size.queues // size.topics
     return f"topics {','.join(map(str, [each + added] + [each] * (size.topics - 1)))}"

@@ -22,7 +22,7 @@ class Histogram:
     name: str
 
     def wait_for_observations(self, wanted: int) -> list[float]:
-        """Wait for `wanted` observations. If two arrive together, each counts as their mean."""
+        """Wait for `wanted` observations. Of two at once, only the mean is known."""
         found: list[float] = []
         count, total = self._read()
         heard = time.monotonic()

@@ -79,7 +79,7 @@ def list_members(directory: Directory, group: str, topic: str) -> Flow[Members]:
 
 
 def _keep_members(answers: Mapping[str, Value | errors.MqError]) -> list[Value]:
-    """Return the answers. Leave out brokers that know no member, and raise any other error."""
+    """Return the answers, without brokers that know no member. Raise all other errors."""
     return flows.require_all(
         {
             broker: answer

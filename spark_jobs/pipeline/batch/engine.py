@@ -181,6 +181,6 @@ def run(
 
 
 def _settle(state: CheckpointState) -> CheckpointState:
-    """Finish the last commit of a flow, whose files may still be hidden."""
+    """Finish the newest commit of a flow: the commit's files may still be hidden."""
     folders.finish_moves(state.pending, ())
     return msgspec.structs.replace(state, pending=[])

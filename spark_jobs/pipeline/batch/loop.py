@@ -97,7 +97,7 @@ class BatchLoop:
         self._plan_at = 0.0
         """When to plan again at the earliest."""
         self._pause = 0.0
-        """How long the loop has waited before it planned last."""
+        """How long the loop waited before its latest plan."""
         self.cancelled = Counter(broker=0, executor=0)
         """How often a batch was cancelled because of a silent `broker` or `executor`."""
         self._journal_error: str | None = None

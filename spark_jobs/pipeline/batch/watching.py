@@ -66,7 +66,7 @@ class SilentExecutors:
         """Until when each executor gets no tasks."""
 
     def find_silent(self, seconds: float) -> frozenset[str]:
-        """Find the executors that have not answered for so many seconds, and for the least time."""
+        """Find the executors that have been silent for `seconds`, at least EXECUTOR_SECONDS."""
         return _select(self._seconds, max(seconds, EXECUTOR_SECONDS))
 
     @property
@@ -122,7 +122,7 @@ class SilentBrokers:
         """For how long each broker has not answered."""
 
     def find_silent(self, seconds: float) -> frozenset[str]:
-        """Find the brokers that have not answered for so many seconds, and for the least time."""
+        """Find the brokers that have been silent for `seconds`, at least BROKER_SECONDS."""
         return _select(self._seconds, max(seconds, BROKER_SECONDS))
 
     def look(self, topics: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ ADDED = {
     "change-a-driver.md": {"max_failures", "maxFailures"},
     "add-a-field.md": {"stop_timeout", "stopTimeout"},
 }
-"""For each page, the names that its example adds, and endings of names."""
+"""For each page, the names that its example adds. An entry may be only the end of a name."""
 
 
 @cache
