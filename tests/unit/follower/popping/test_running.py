@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from contract.following import GroupSource, PopTerms
 from follower.clock import clock
-from follower.handling import Handling
+from follower.handling import Handler, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
 from follower.popping import lots, running
@@ -20,7 +21,7 @@ from follower.popping.running import Popping
 from mq_client import errors
 from mq_client.messages import Message, StoredMessage
 from mq_client.popping import PopHandle, PoppedMessage, PopSource
-from mq_client.values import BrokerRoute, Route
+from mq_client.values import BrokerRoute, MessageQueue, Route
 
 BLANK = StoredMessage("orders", "broker-a", 0, 0, b"", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
 AWAY = errors.NoBrokerError("the broker is away")
@@ -145,7 +146,7 @@ class _Client:
 class Scene:
     """A member that pops."""
 
-    def __init__(self, batch: int = 1, **options: Any) -> None:
+    def __init__(self, batch: int = 1, handler: Handler | None = None, **options: Any) -> None:
         self.broker = Broker()
         self.metrics = Metrics()
         self.calls: list[list[bytes]] = []
@@ -154,7 +155,7 @@ class Scene:
         self.gate = asyncio.Event()
         self.gate.set()
         chosen = FollowerOptions(threads=4, **options)
-        self.handling = Handling(self.handle, chosen, self.metrics)
+        self.handling = Handling(handler or self.handle, chosen, self.metrics)
         terms = PopTerms(["orders"], 60.0, batch, 3, 10.0)
         source = GroupSource("billing", ["mq:9876"], messages=terms)
         self.popping = Popping(source, terms, self.broker.open, self.handling, chosen, self.metrics)
@@ -533,3 +534,22 @@ async def test_a_handler_that_does_not_return_is_left_when_the_drain_is_over() -
         await until(lambda: len(scene.calls) == 1)
         await scene.popping.stop(0.01)
     assert not broker.acked
+
+
+@on_a_loop
+async def test_a_thread_that_does_not_return_is_reported() -> None:
+    may_end, begun = threading.Event(), threading.Event()
+
+    def wait(messages: Sequence[StoredMessage]) -> None:
+        begun.set()
+        may_end.wait()
+
+    scene = Scene(handler=wait)
+    async with scene.begun() as broker:
+        broker.put(b"1")
+        await until(begun.is_set)
+        await scene.popping.stop(0.01)
+    assert scene.handling.stuck == [MessageQueue("orders", "broker-a", 0)]
+    may_end.set()
+    await until(lambda: not scene.handling.stuck)
+    await scene.handling.close()
