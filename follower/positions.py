@@ -16,23 +16,21 @@ matter which process wrote them, or when.
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from follower.options import FollowerError
 from follower.transactions import (
     DatabaseConnection,
     RolledBackError,
     Transaction,
     Transactions,
     UndoneError,
+    Write,
+    refuse_unless_plain,
 )
 from mq_client.values import MessageQueue
 
-Write = Callable[[Any, Any], object]
-"""A function that gets messages and a cursor, and writes with this cursor."""
 TABLE = "evenkeel_positions"
 _READ = """
 SELECT next_offset FROM POSITIONS
@@ -91,10 +89,7 @@ def keep_positions(
     """
 
     def decorate(write: Write) -> TransactionalHandler:
-        if inspect.iscoroutinefunction(write) or inspect.isgeneratorfunction(write):
-            raise FollowerError(
-                "keep_positions is for plain functions: after a call all writes must be done"
-            )
+        refuse_unless_plain(write, "keep_positions")
         return TransactionalHandler(write, connect, table)
 
     return decorate

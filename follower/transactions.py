@@ -1,6 +1,7 @@
 """Transactions of a handler in the user's database, with any library that follows DB-API 2.0."""
 
 import contextlib
+import inspect
 import sys
 import threading
 from collections.abc import Callable
@@ -10,6 +11,10 @@ from follower.options import FollowerError
 
 Value = TypeVar("Value")
 _MARKS = {"qmark": "?", "format": "%s", "pyformat": "%s"}
+
+
+Write = Callable[[Any, Any], object]
+"""A function that gets messages and a cursor, and writes with this cursor."""
 
 
 class UndoneError(Exception):
@@ -105,6 +110,14 @@ class Transactions:
         self._mine.failures = self._failures
         self._mine.connection = opened = self._connect()
         return opened
+
+
+def refuse_unless_plain(write: Write, decorator: str) -> None:
+    """Refuse a function whose writes are not done when its call returns."""
+    if inspect.iscoroutinefunction(write) or inspect.isgeneratorfunction(write):
+        raise FollowerError(
+            f"{decorator} is for plain functions: after a call all writes must be done"
+        )
 
 
 def _find_mark(connection: DatabaseConnection) -> str:

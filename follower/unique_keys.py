@@ -11,12 +11,16 @@ matter which process wrote them, or when.
 """
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 
-from follower.options import FollowerError
-from follower.positions import Write
-from follower.transactions import DatabaseConnection, RolledBackError, Transaction, Transactions
+from follower.transactions import (
+    DatabaseConnection,
+    RolledBackError,
+    Transaction,
+    Transactions,
+    Write,
+    refuse_unless_plain,
+)
 from mq_client import properties
 from mq_client.messages import StoredMessage
 
@@ -41,10 +45,7 @@ def keep_keys(
     """
 
     def decorate(write: Write) -> KeyedHandler:
-        if inspect.iscoroutinefunction(write) or inspect.isgeneratorfunction(write):
-            raise FollowerError(
-                "keep_keys is for plain functions: after a call all writes must be done"
-            )
+        refuse_unless_plain(write, "keep_keys")
         return KeyedHandler(write, connect, group, table)
 
     return decorate

@@ -93,6 +93,10 @@ class Lots:
     _counted_since: float | None = None
     _rate: float = 0.0
 
+    def count_held(self) -> int:
+        """Count the messages that are not settled yet."""
+        return sum(len(lot.messages) for lot in self.held)
+
     def find_room(self, now: float) -> int:
         """
         Find how many messages a pop may take now.

@@ -90,6 +90,7 @@ class Popping:
 
     def start(self) -> None:
         """Begin to pop."""
+        self._metrics.popped.set_function(self._lots.count_held)
         self._asking = [
             asyncio.create_task(_repeat(partial(self._follow_route, topic)))
             for topic in self._terms.topics
@@ -119,7 +120,7 @@ class Popping:
         tasks = [*self._asking, *self._brokers.values(), *self._calls, *self._renewals.values()]
         await self._cancel([*tasks, *self._acking.values()])
         await asyncio.gather(self._pops.close(), self._client.close())
-        self._metrics.popped.set(0)
+        self._lots.held.clear()
 
     @staticmethod
     async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -151,7 +152,7 @@ class Popping:
         A pop that is under way then is not cancelled, because the broker may already have lent
         messages to it.
         """
-        key = (topic, broker)
+        key, wanted = (topic, broker), find_filter(self._source, topic)
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         while broker in self._readable[topic]:
             most = await self._wait_for_room()
@@ -164,7 +165,7 @@ class Popping:
                     most=most,
                     invisible_ms=round(self._terms.invisible_seconds * 1000),
                     poll_ms=POLL_MS,
-                    wanted=find_filter(self._source, topic),
+                    wanted=wanted,
                     from_end=self._options.begin is Begin.LATEST,
                 )
             except errors.MqError as error:
@@ -204,7 +205,6 @@ class Popping:
             task.add_done_callback(self._note_end)
         self._metrics.late.inc(self._lots.take_late())
         self._room.set()
-        self._metrics.popped.set(sum(len(lot.messages) for lot in self._lots.held))
         self._wake_for_renewals(now)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:

@@ -9,12 +9,11 @@ broker can pop at all: without its timer wheel, it cannot. A broker that fails d
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from mq_client import errors
-from mq_client.commands.base import Request
+from mq_client import errors, flows
 from mq_client.commands.groups import GetGroups, PutGroup, SetRequestMode
 from mq_client.commands.popping import Pop
 from mq_client.directory import Directory
-from mq_client.flows import Ask, AskAll, Flow
+from mq_client.flows import Flow
 from mq_client.operations import routing
 from mq_client.values import GroupConfig, RequestMode
 
@@ -40,29 +39,21 @@ def prepare(
             addresses[broker] = yield from routing.find_master(directory, topic, broker, None)
         except errors.MqError as error:
             wrong.append(str(error))
-    known = _take(wrong, (yield from _ask(directory, addresses, GetGroups())))
+    seconds = directory.times.answer
+    known = _take(wrong, (yield from flows.ask_all(addresses, GetGroups(), seconds)))
     missing = {broker: addresses[broker] for broker, found in known.items() if group not in found}
     refuse()
-    created = _take(wrong, (yield from _ask(directory, missing, PutGroup(GroupConfig(group)))))
+    put = PutGroup(GroupConfig(group))
+    created = _take(wrong, (yield from flows.ask_all(missing, put, seconds)))
     ready = {name: addresses[name] for name in known if name in created or name not in missing}
     refuse()
     mode = SetRequestMode(group, topic, RequestMode.POP)
-    _take(wrong, (yield from _ask(directory, ready, mode)))
+    _take(wrong, (yield from flows.ask_all(ready, mode, seconds)))
     probe = Pop(group, topic, 1, invisible_ms=1_000, poll_ms=0, queue_id=NO_QUEUE)
-    answers = yield from _ask(directory, ready, probe)
+    answers = yield from flows.ask_all(ready, probe, seconds)
     unfit = {name: each for name, each in answers.items() if isinstance(each, errors.PopsOffError)}
     _take(wrong, unfit)
     return wrong
-
-
-def _ask(
-    directory: Directory, addresses: Mapping[str, str], request: Request[Value]
-) -> Flow[dict[str, Value | errors.MqError]]:
-    """Ask brokers at once. Return their answers and errors by broker."""
-    if not addresses:
-        return {}
-    asks = tuple(Ask(address, request, directory.times.answer) for address in addresses.values())
-    return dict(zip(addresses, (yield AskAll(asks)), strict=True))
 
 
 def _take(wrong: list[str], answers: Mapping[str, Value | errors.MqError]) -> dict[str, Value]:
