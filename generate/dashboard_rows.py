@@ -22,7 +22,9 @@ def list_rows() -> Mapping[str, Iterable[Panel]]:
     return {
         "Groups": _glance(),
         "Group $group": [*_make_group_row(), *_make_moves_row(), *_job()],
-        "Members of $group": [*_make_members_row(), *_make_followers_row()],
+        "Members of $group": [
+            *_make_members_row(), *_make_followers_row(), *_make_messages_row()
+        ],
         "Topics": _make_topics_row(),
         "Operator": [*_operator(), *_process()],
     }
@@ -333,6 +335,31 @@ def _make_followers_row() -> Iterable[Panel]:
         Query(_count("follower_broker_failures", "what", RATE), "broker: {{what}}"),
         unit="none",
     )
+
+
+def _make_messages_row() -> Iterable[Panel]:
+    """Make the panels of a group that is balanced by message."""
+    ready, retries, parked = (
+        f"sum by (namespace, name) ({_aggregate('namespace, name, broker', each)})"
+        for each in (
+            f"evenkeel_group_{name}{{{ONE}}}"
+            for name in ("ready_messages", "retry_messages", "parked_pops")
+        )
+    )
+    popped = _aggregate("namespace, name", f"evenkeel_follower_popped_messages{{{ONE}}}", "sum")
+    yield grafana.graph(
+        "Single messages",
+        "Only with balance Messages: where the messages are. Followers in Python report what they "
+        "have, brokers the rest.",
+        Query(ready, "no consumer got them yet"), Query(retries, "come again"),
+        Query(popped, "followers have them"), stacked=True, width=12,
+    )  # fmt: skip
+    yield grafana.graph(
+        "Waiting pops",
+        "Only with balance Messages: pops of consumers that wait for a message. If none waits for "
+        "long, more consumers would help.",
+        Query(parked, "pops"), unit="none", width=12,
+    )  # fmt: skip
 
 
 def _make_topics_row() -> Iterable[Panel]:

@@ -104,6 +104,17 @@ class PoppedMessage(NamedTuple):
     """Why the body cannot be read. It is then as it is stored."""
 
 
+class PopBacklog(NamedTuple):
+    """What waits for the consumers of a group that pops, and how many of them wait."""
+
+    ready: int
+    """Messages that no consumer has got yet."""
+    retries: int
+    """Messages that come again, and that no consumer has got again yet."""
+    parked: int
+    """Pops that wait for a message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Popped:
     """The answer to one pop. `body` contains the messages as they are stored."""

@@ -164,11 +164,18 @@ class Lag(NamedTuple):
     broker_offset: int
     consumer_offset: int
     last_timestamp_ms: int
+    pull_offset: int = -1
+    """The offset that the broker gives to the group next, if that is more than it has consumed."""
 
     @property
     def messages(self) -> int:
         """The number of messages that the group has not consumed yet."""
         return max(0, self.broker_offset - self.consumer_offset)
+
+    @property
+    def ready(self) -> int:
+        """The number of messages that no consumer of the group has got yet."""
+        return max(0, self.broker_offset - max(self.consumer_offset, self.pull_offset))
 
 
 @dataclass(frozen=True, slots=True)

@@ -361,6 +361,15 @@ class LastSkip(Part, frozen=True):
     """Which messages, per queue."""
 
 
+class Backlog(Part, frozen=True):
+    ready: int = 0
+    """Number of messages that no consumer has got yet."""
+    retries: int = 0
+    """Number of messages that come again, and that no consumer has got again yet."""
+    parked: int = 0
+    """Number of pops that wait for a message. While some wait, there are enough consumers."""
+
+
 class JobRecord(Part, frozen=True):
     ended_at: str = ""
     """Time when the last driver ended."""
@@ -417,6 +426,8 @@ class GroupStatus(Part, frozen=True):
     """Best possible imbalance for these queues and consumers."""
     lag: int | None = None
     """Approximate number of messages not consumed yet. Missing if no broker reports it."""
+    backlog: Backlog | None = None
+    """With balance Messages: what waits at the brokers, approximately. Not what members have."""
     assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
     """Queues of each consumer."""
     job: JobRecord | None = None

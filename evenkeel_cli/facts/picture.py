@@ -8,6 +8,7 @@ without colours too.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from rich.text import Text
 
 from contract.conditions import ConditionType
@@ -25,6 +26,7 @@ NOTHING, UNKNOWN = "·", "?"
 STYLES = ("dim", "green", "green", "yellow", "yellow")
 """Styles by the number of digits of a lag. Lags with more digits are red."""
 WORST = "red"
+OWNERS = ("consumer", "state", "queues", "map")
 LEGEND = (
     f"each character is a queue: {NOTHING} no lag, 1 less than 10 messages, 2 less than 100, "
     f"3 less than 1000, and so on; {UNKNOWN} not known"
@@ -80,6 +82,7 @@ def describe_group(group: ConsumerGroup) -> dict[str, object]:
         "moved": status.moved,
         "imbalance": status.imbalance,
         "lag": status.lag,
+        "backlog": status.backlog and msgspec.to_builtins(status.backlog),
         "ready": ready["ready"].plain,
         "reason": ready["why"].plain,
     }
@@ -142,17 +145,15 @@ def draw_one(look: Look) -> list[Text]:
     """Draw a group, its consumers, and a map of their queues."""
     group, status = look.group, look.group.status
     lag, ready = _find_lag(look), _describe_ready(group)
-    facts = (
-        f"epoch {status.epoch}",
-        words.count(status.queues, "queue"),
-        words.count(status.consumers, "consumer"),
-        f"moved {status.moved}",
-        f"lag {'-' if lag is None else lag}",
-    )
+    is_planned = not planning.explain_no_plan(group)
+    facts = [words.count(status.queues, "queue"), words.count(status.consumers, "consumer")]
+    if is_planned:
+        facts = [f"epoch {status.epoch}", *facts, f"moved {status.moved}"]
+    facts.append(f"lag {'-' if lag is None else lag}")
     is_ready = Text.assemble("ready ", ready["ready"])
     name = Text(str(group.head.key), "bold")
     title = Text("  ").join([name, *map(Text, facts), is_ready, ready["why"]])
-    columns = ["consumer", "state", "queues", "map"]
+    columns = ["consumer"] if planning.is_by_message(group) else [*OWNERS]
     if any(each.zone for each in status.assignments):
         columns.insert(1, "zone")
     if group.spec.job is not None:
@@ -165,6 +166,8 @@ def draw_one(look: Look) -> list[Text]:
     if lanes := _list_lanes(look):
         columns = ["lane", "batch", "running", "offsets", "left out"]
         lines += _align(columns, [_make_lane_row(number, lane) for number, lane in lanes])
+    if status.backlog is not None:
+        lines.append(Text(words.describe_backlog(status.backlog)))
     if look.trouble:
         lines.append(Text(look.trouble, "yellow"))
     return lines

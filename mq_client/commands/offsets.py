@@ -118,6 +118,7 @@ class GetLag(Request[list[Lag]]):
                 node.read_number("brokerOffset"),
                 node.read_number("consumerOffset"),
                 node.read_number("lastTimestamp", 0),
+                node.read_number("pullOffset", -1),
             )
             for queue, node in _read_offset_table(parse_body(answer))
         ]

@@ -1,10 +1,11 @@
 """Take messages one by one, acknowledge them, give them back, or send them to the dead letters."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from mq_client import errors, filters, flows
 from mq_client.commands.base import Request
+from mq_client.commands.offsets import GetLag
 from mq_client.commands.popping import (
     ALL_QUEUES,
     Ack,
@@ -19,7 +20,7 @@ from mq_client.directory import LATE_POLL, Directory
 from mq_client.filters import Filter
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.operations import routing
-from mq_client.popping import MOST_POPPED, PopHandle, PoppedMessage
+from mq_client.popping import MOST_POPPED, PopBacklog, PopHandle, PoppedMessage, PopSource
 from mq_client.pulling import POLL_MS
 
 INVISIBLE_MS = 60_000
@@ -165,3 +166,30 @@ def count_parked_pops(directory: Directory, group: str, topic: str) -> Flow[dict
     request = GetParkedPops(group, topic)
     answers = yield from routing.ask_masters(directory, topic, request)
     return dict(zip(answers, flows.require_all(answers), strict=True))
+
+
+def measure_backlog(directory: Directory, group: str, topic: str) -> Flow[dict[str, PopBacklog]]:
+    """
+    Count the messages that wait for a group that pops, and its waiting pops, by broker.
+
+    Messages that a consumer has popped and not acknowledged are not counted.
+    """
+    ready = yield from _count_ready(directory, group, topic, PopSource.TOPIC)
+    retries = Counter[str]()
+    for source in (PopSource.RETRIES_V1, PopSource.RETRIES_V2):
+        retries.update((yield from _count_ready(directory, group, topic, source)))
+    parked = yield from count_parked_pops(directory, group, topic)
+    return {
+        broker: PopBacklog(ready.get(broker, 0), retries[broker], count)
+        for broker, count in parked.items()
+    }
+
+
+def _count_ready(
+    directory: Directory, group: str, topic: str, source: PopSource
+) -> Flow[dict[str, int]]:
+    """Count the messages of one source that no consumer has got yet, by broker."""
+    request = GetLag(group, source.name_topic(group, topic))
+    answers = yield from routing.ask_masters(directory, topic, request)
+    lags = zip(answers, flows.require_all(answers), strict=True)
+    return {broker: sum(each.ready for each in found) for broker, found in lags}

@@ -24,6 +24,7 @@ from evenkeel.control.topics.topic_status import ReadFailure
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
+from mq_client.popping import PopBacklog
 from mq_client.values import GroupMember, Lag
 
 ANSWER_SECONDS = 10.0
@@ -118,6 +119,13 @@ class Brokers:
     async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         """Fetch the lag of a group on each queue of a topic."""
         return await _wait(self._client(cluster).measure_lag(group, topic), _build_timeout_error())
+
+    async def fetch_backlog(
+        self, cluster: ClusterAddress, group: str, topic: str
+    ) -> dict[str, PopBacklog]:
+        """Fetch what waits for a group that pops, by broker."""
+        asked = self._client(cluster).measure_backlog(group, topic)
+        return await _wait(asked, _build_timeout_error())
 
     async def fetch_members(
         self, cluster: ClusterAddress, group: str, topic: str

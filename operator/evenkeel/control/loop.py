@@ -18,6 +18,7 @@ from evenkeel.control import rivals
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import group_status
+from evenkeel.control.groups.census import Census
 from evenkeel.control.groups.move_counts import MoveCounts
 from evenkeel.control.groups.observer import (
     CENSUS_SECONDS,
@@ -150,9 +151,9 @@ class Loop:
         return self._brokers.requests
 
     @property
-    def lags(self) -> Mapping[Key, int]:
-        """The lag in messages of each group whose brokers have reported it."""
-        return self._observer.lags
+    def counted(self) -> Mapping[Key, Census]:
+        """What brokers last reported about each group."""
+        return self._observer.counted
 
     async def close(self) -> None:
         """Finish the work in progress."""

@@ -19,6 +19,7 @@ from contract.kinds.jobs import Mode
 from evenkeel import planning, times
 from evenkeel.control import conditions
 from evenkeel.control.groups import findings
+from evenkeel.control.groups.census import Census
 from evenkeel.control.loop import Loop
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup, Key, Topic
@@ -41,6 +42,11 @@ _GROUPS = {
     "epoch": "Number of the published assignment",
     "adopted_epoch": "Number of the assignment that the job follows",
     "lag_messages": "Messages not consumed yet, as last measured by the leader",
+    "ready_messages": "Messages that no consumer has got yet, by broker; only with balance "
+    "Messages",
+    "retry_messages": "Messages that come again, and that no consumer has got again yet, by broker; "
+    "only with balance Messages",
+    "parked_pops": "Pops that wait for a message, by broker; only with balance Messages",
     "ready": "1 if the group is ready",
     "paused": "1 while no queue may move for balance",
     "job_running": "1 if the job's driver runs and has executors",
@@ -52,11 +58,16 @@ _GROUPS = {
     "last_rebalance_timestamp_seconds": "Unix time of the last rebalance that moved queues",
 }
 _MORE_LABELS = {
+    "ready_messages": ("broker",),
+    "retry_messages": ("broker",),
+    "parked_pops": ("broker",),
     "ready_reason": ("reason",),
     "info": ("group", "strategy", "mode"),
     "owned_queues": ("consumer", "topic", "broker", "ids"),
     "last_rebalance_timestamp_seconds": ("trigger",),
 }
+_BACKLOGS = {"ready_messages": "ready", "retry_messages": "retries", "parked_pops": "parked"}
+"""The fields of a backlog by metric."""
 Figures = dict[str, list[tuple[tuple[str, ...], float]]]
 """Figures of one group by metric: additional labels and the value."""
 
@@ -76,30 +87,30 @@ class ObjectMetrics(Collector):
         self,
         topics: Callable[[], Iterable[Topic]],
         groups: Callable[[], Iterable[ConsumerGroup]],
-        lags: Callable[[], Mapping[Key, int]] = dict,
+        counted: Callable[[], Mapping[Key, Census]] = dict,
     ) -> None:
         """
-        Store the functions that return topics, groups and lags at each scrape.
+        Store the functions that return topics, groups and the answers of brokers at each scrape.
 
-        This process measures lags while it leads. The lag in a status is not shown: it may be hours
+        This process asks brokers while it leads. The lag in a status is not shown: it may be hours
         old, and two replicas would show different values.
         """
         self._topics = topics
         self._groups = groups
-        self._lags = lags
+        self._counted = counted
         self._known: dict[Key, _GroupFigures] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
-        groups, lags = self._compute_figures(), self._lags()
+        groups = self._compute_figures()
+        measured = {key: _read_measured(found) for key, found in self._counted().items()}
         for name, text in _GROUPS.items():
             family = _build_gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
             for each in groups:
                 key = each.group.head.key
-                if name == "lag_messages" and key in lags:
-                    family.add_metric(key, lags[key])
-                for labels, value in each.figures.get(name, ()):
-                    family.add_metric((*key, *labels), value)
+                for figures in (each.figures, measured.get(key, {})):
+                    for labels, value in figures.get(name, ()):
+                        family.add_metric((*key, *labels), value)
             yield family
         moved = CounterMetricFamily(
             "evenkeel_group_moved_queues", "Queues that changed their owner", labels=LABELS
@@ -230,6 +241,17 @@ def _read_figures(group: ConsumerGroup) -> Figures:
         at = datetime.fromisoformat(last.at).timestamp()
         figures["last_rebalance_timestamp_seconds"] = [((last.trigger,), at)]
     return figures
+
+
+def _read_measured(counted: Census) -> Figures:
+    """Read the figures that brokers have reported."""
+    found: Figures = {
+        name: [((broker,), getattr(each, field)) for broker, each in counted.backlogs.items()]
+        for name, field in _BACKLOGS.items()
+    }
+    if counted.lag is not None:
+        found["lag_messages"] = [((), counted.lag)]
+    return found
 
 
 def _list_owned(assigned: Assigned) -> Iterator[tuple[tuple[str, ...], float]]:

@@ -42,17 +42,20 @@ from tests.real.cluster.running import Namespace, RunningOperator
 
 SCALING = rule_checks.ROOT / "docs" / "operating" / "scaling.md"
 NAMESPACE, TOPIC = "watched", "watched-orders"
-OF_JOB, OF_MEMBERS = "billing", "shipping"
+OF_JOB, OF_MEMBERS, BY_MESSAGE = "billing", "shipping", "parcels"
 DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf-8"))
 FILLED_IN = {"$namespace": NAMESPACE, "$__rate_interval": "5s", "$__range": "10s"}
 ALERTS = rule_checks.alerts(rule_checks.ROOT)
 ABOUT_MEMBERS = re.compile(r"evenkeel_(members|follower)_")
+ABOUT_MESSAGES = re.compile(r"evenkeel_group_(ready_messages|retry_messages|parked_pops)")
 SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
 
 
 def fill_in(query: str) -> str:
     """Fill in variables, and choose a group for which the query has data."""
     group = OF_MEMBERS if ABOUT_MEMBERS.search(query) else OF_JOB
+    if ABOUT_MESSAGES.search(query):
+        group = BY_MESSAGE
     return rule_checks.filled_in(query, {**FILLED_IN, "$group": group})
 
 
@@ -132,6 +135,8 @@ def make_members(namespace: Namespace, port: int) -> None:
     assert pod.ask(group=OF_MEMBERS, member="shipping-b")[1]["reason"] == "AnotherPod"
     answer = wait_for(lambda: pod.ask(group=OF_MEMBERS)[1], lambda it: bool(it.get("grants")))
     assert answer["grants"]
+    by_message = {"topics": [{"name": "orders"}], "balance": "Messages"}
+    namespace.make("ConsumerGroup", BY_MESSAGE, {**by_message, "consumers": {"members": terms}})
 
 
 def serve_as_follower(stack: ExitStack) -> Target:

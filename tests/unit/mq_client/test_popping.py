@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from mq_client import errors, filters, popping
 from mq_client.commands.base import read_answer
+from mq_client.commands.offsets import GetLag
 from mq_client.commands.popping import Ack, BatchAck, ChangeInvisible, Notification, Pop
 from mq_client.flows import AskAll
 from mq_client.frames import Frame
 from mq_client.operations import popping as operations
-from mq_client.popping import ORDERED, PopHandle, Popped, PopSource
-from mq_client.values import BrokerRoute, Route
+from mq_client.popping import ORDERED, PopBacklog, PopHandle, Popped, PopSource
+from mq_client.values import BrokerRoute, Lag, MessageQueue, Route
 from tests import stored
 from tests.scripted import Stage
 
@@ -222,6 +223,31 @@ def test_messages_whose_tags_only_hash_alike_are_acknowledged_and_not_returned()
     found, asked, _ = here.play(flow, [HERE, pop(body), None])
     assert [each.message.queue_offset for each in found] == [7]
     assert asked == ["ns:1", "a:1", "a:1"]
+
+
+def test_what_waits_is_what_nobody_got_yet_and_retries_are_counted_apart() -> None:
+    at = MessageQueue("orders", "broker-a", 0)
+    popped = Lag(at, 100, 60, 0, pull_offset=90)  # a broker with RocksDB commits later
+    committed = Lag(at, 50, 47, 0, pull_offset=-1)
+    behind = Lag(at, 5, 9, 0, pull_offset=3)
+    assert [each.ready for each in (popped, committed, behind)] == [10, 3, 0]
+    here = Stage()
+    flow = operations.measure_backlog(here.directory, "g", "orders")
+    script = [HERE, [popped, committed], [], [committed], 4]
+    found, asked, _ = here.play(flow, script)
+    assert found == {"broker-a": PopBacklog(ready=13, retries=3, parked=4)}
+    assert asked == ["ns:1", *["a:1"] * 4]
+
+
+def test_the_next_offset_of_a_group_is_read_from_its_lag() -> None:
+    key = '{"brokerName":"broker-a","queueId":0,"topic":"orders"}'
+    offsets = '{"brokerOffset":9,"consumerOffset":4,"lastTimestamp":1%s}'
+    lags = []
+    for more in ("", ',"pullOffset":7'):
+        body = f'{{"offsetTable":{{{key}:{offsets % more}}}}}'.encode()
+        (lag,) = read_answer(GetLag("g", "orders"), Frame(0, 1, body=body), "a:1")
+        lags.append((lag.pull_offset, lag.ready))
+    assert lags == [(-1, 5), (7, 2)]
 
 
 def test_nothing_in_time_is_no_messages() -> None:

@@ -7,16 +7,18 @@ objects use the same RocketMQ group, the older object continues. The same rule a
 operator manages both objects.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from contract import client_ids
 from contract.conditions import ConditionReason
+from contract.kinds.groups import Backlog
 from contract.kinds.jobs import Job
 from evenkeel import planning
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.topics.topic_keys import TopicKey
 from evenkeel.objects import ConsumerGroup
+from mq_client.popping import PopBacklog
 from mq_client.values import GroupMember, Lag
 
 MOST_NAMED = 5
@@ -27,15 +29,32 @@ class Census:
     """The last answers of the brokers."""
 
     lags: Sequence[Lag] = ()
+    backlogs: Mapping[str, PopBacklog] = field(default_factory=dict)
+    """What waits for a group that is balanced by message, by broker."""
     members: Sequence[GroupMember] | None = None
     """None if the brokers have not reported the members yet, or need not be asked."""
     places: frozenset[TopicKey] = frozenset()
     """The topics whose brokers have reported the members of the group."""
 
     @property
-    def lag(self) -> int:
-        """The total lag in messages."""
-        return sum(each.messages for each in self.lags)
+    def lag(self) -> int | None:
+        """
+        The total lag in messages; None if it was never measured.
+
+        Messages that members have popped do not count, because more members could not take them.
+        """
+        if self.backlog is not None:
+            return self.backlog.ready + self.backlog.retries
+        return sum(each.messages for each in self.lags) if self.lags else None
+
+    @property
+    def backlog(self) -> Backlog | None:
+        """What waits at all brokers for a group that is balanced by message."""
+        if not self.backlogs:
+            return None
+        found = self.backlogs.values()
+        ready, retries = sum(each.ready for each in found), sum(each.retries for each in found)
+        return Backlog(ready, retries, sum(each.parked for each in found))
 
 
 def is_needed(group: ConsumerGroup) -> bool:

@@ -92,7 +92,7 @@ def decide(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Grou
         if isinstance(problem, planning.NotReadyError):
             reason = problem.reason
         found = findings.report_problem(group, seen, reason, str(problem))
-        decision = _finish(group, group.status, found, now, lag=seen.lag)
+        decision = _finish(group, seen, group.status, found, now)
     return decision if skip is None else _announce_skip(decision, skip)
 
 
@@ -158,7 +158,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
         *findings.check_group(group, seen, plan),
         *findings.check_drained(group, seen, assignments),
     ]
-    decision = _finish(group, status, found, now, happened, seen.lag)
+    decision = _finish(group, seen, status, found, now, happened)
     soon = (plan.look_again_seconds, taken.look_again_seconds)
     look_again = min((each for each in soon if each is not None), default=None)
     return replace(decision, look_again_seconds=look_again, plan=plan)
@@ -198,7 +198,7 @@ def _broadcast(
     )
     found = findings.check_broadcast(group, seen, has_readers=bool(members))
     found += findings.check_drained(group, seen, assignments)
-    return _finish(group, status, found, now, lag=seen.lag)
+    return _finish(group, seen, status, found, now)
 
 
 def _share_messages(
@@ -218,7 +218,7 @@ def _share_messages(
         session=settings.session if settings is not None else "",
     )
     found = findings.check_by_message(group, seen, has_readers=bool(live))
-    return _finish(group, status, found, now, lag=seen.lag)
+    return _finish(group, seen, status, found, now)
 
 
 def _require_live(group: ConsumerGroup, seen: GroupSurroundings) -> Sequence[LiveMember]:
@@ -332,20 +332,20 @@ def _tell_rebalance(last: LastRebalance) -> Notice:
 
 def _finish(
     group: ConsumerGroup,
+    seen: GroupSurroundings,
     status: GroupStatus,
     found: Sequence[Finding],
     now: datetime,
     happened: Sequence[Notice] = (),
-    lag: int | None = None,
 ) -> GroupDecision:
-    """Add conditions, generation and lag to a status."""
+    """Add conditions, generation and measured figures to a status."""
     generation = group.head.generation
     status = replace_status(
         status,
         observed_generation=generation,
         conditions=conditions.merge(group.status.conditions, found, generation, now),
     )
-    status = measured_figures.set_lag(group.status, status, lag)
+    status = measured_figures.set_measured(group.status, status, seen)
     return GroupDecision(
         status, [*happened, *_announce_trouble(group.status.conditions, status.conditions)]
     )

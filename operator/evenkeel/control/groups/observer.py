@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -28,6 +29,7 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import NotReadyError
 from mq_client.errors import MqError
+from mq_client.popping import PopBacklog
 from mq_client.values import GroupMember, Lag
 
 CENSUS_SECONDS = 30.0
@@ -92,10 +94,10 @@ class GroupObserver:
         return found.places >= set(topic_keys.list_keys(group, self._world.find_topic))
 
     @property
-    def lags(self) -> dict[Key, int]:
-        """The lag of each group in messages, as its brokers last reported it."""
+    def counted(self) -> dict[Key, Census]:
+        """What brokers last reported about each group."""
         found = {key: notes.census for key, notes in self._notes.items()}
-        return {key: census.lag for key, census in found.items() if census and census.lags}
+        return {key: census for key, census in found.items() if census is not None}
 
     def note_start_error(self, group: ConsumerGroup, error: str | None) -> None:
         """Note why the driver could not be started, for the next view. None clears the reason."""
@@ -139,7 +141,8 @@ class GroupObserver:
             held=self._world.find_held(group.head.key) if planning.has_members(group) else None,
             weights=notes.rates.weights,
             pop_trouble=notes.pop_trouble if planning.is_by_message(group) else None,
-            lag=counted.lag if counted is not None and counted.lags else None,
+            lag=counted.lag if counted is not None else None,
+            backlog=counted.backlog if counted is not None else None,
             conflict=conflict,
             unseen=self._world.explain_unseen(group.head.key.namespace),
             skipped=self._world.observe_driver(group.head.key).skipped if job is not None else None,
@@ -202,7 +205,10 @@ class GroupObserver:
         with contextlib.suppress(
             MqError, NotReadyError
         ):  # the conditions of the Topic report these errors
-            found = replace(found, lags=await self._fetch_lags(group, asked))
+            if planning.is_by_message(group):
+                found = replace(found, backlogs=await self._fetch_backlogs(group, asked))
+            else:
+                found = replace(found, lags=await self._fetch_lags(group, asked))
         if census.is_needed(group):
             try:
                 members = await self._fetch_members(group, asked)
@@ -256,6 +262,22 @@ class GroupObserver:
             return await self._brokers.fetch_lags(cluster, group.group, topic.topic)
 
         return tuple(lag for found in await _gather(map(ask, asked)) for lag in found)
+
+    async def _fetch_backlogs(
+        self, group: ConsumerGroup, asked: Sequence[Topic]
+    ) -> dict[str, PopBacklog]:
+        async def ask(topic: Topic) -> dict[str, PopBacklog]:
+            cluster = await self._world.find_cluster(topic)
+            return await self._brokers.fetch_backlog(cluster, group.group, topic.topic)
+
+        by_broker: dict[str, list[PopBacklog]] = defaultdict(list)
+        for found in await _gather(map(ask, asked)):
+            for broker, backlog in found.items():
+                by_broker[broker].append(backlog)
+        return {
+            broker: PopBacklog(*map(sum, zip(*found, strict=True)))
+            for broker, found in by_broker.items()
+        }
 
     async def _fetch_members(
         self, group: ConsumerGroup, asked: Sequence[Topic]

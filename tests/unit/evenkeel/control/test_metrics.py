@@ -12,7 +12,9 @@ from contract.kinds.groups import Balance
 from contract.names import PAUSED
 from evenkeel import manifests
 from evenkeel.control import metrics
+from evenkeel.control.groups.census import Census
 from evenkeel.objects import ConsumerGroup, Topic
+from mq_client.popping import PopBacklog
 from sandbox import ports
 from sandbox.waiting import wait_for
 from spark_jobs.pipeline.facts import JobFacts
@@ -24,10 +26,17 @@ Document = dict[str, Any]
 Shown = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def shown(*groups: ConsumerGroup, topics: tuple[Topic, ...] = ()) -> Shown:
-    """Read all series as Prometheus does, without the common prefix of their names."""
+def shown(
+    *groups: ConsumerGroup, topics: tuple[Topic, ...] = (), counted: Census | None = None
+) -> Shown:
+    """
+    Read all series as Prometheus does, without the common prefix of their names.
+
+    `counted` is what brokers have reported about each group.
+    """
+    census = {} if counted is None else {each.head.key: counted for each in groups}
     registry = CollectorRegistry()
-    registry.register(metrics.ObjectMetrics(lambda: topics, lambda: groups))
+    registry.register(metrics.ObjectMetrics(lambda: topics, lambda: groups, lambda: census))
     text = generate_latest(registry).decode()
     return {
         (sample.name.removeprefix("evenkeel_"), tuple(sorted(sample.labels.items()))): sample.value
@@ -74,6 +83,18 @@ def test_in_a_group_by_message_nobody_is_idle_and_no_queue_lacks_an_owner() -> N
     assert of(shown(found), "group_unowned_queues") == 8
     assert of(shown(by_message), "group_unowned_queues") == 0
     assert of(shown(by_message), "group_idle_consumers") == 0
+
+
+def test_what_waits_for_a_group_by_message_is_shown_by_broker() -> None:
+    backlogs = {"broker-a": PopBacklog(5, 1, 2), "broker-b": PopBacklog(7, 0, 0)}
+    found = shown(of_pods({}), counted=Census(backlogs=backlogs))
+    assert of(found, "group_lag_messages") == 13
+    assert of(found, "group_ready_messages", broker="broker-a") == 5
+    assert of(found, "group_retry_messages", broker="broker-a") == 1
+    assert of(found, "group_parked_pops", broker="broker-a") == 2
+    assert of(found, "group_ready_messages", broker="broker-b") == 7
+    asked = shown(of_pods({}), counted=Census())
+    assert of(asked, "group_lag_messages") is None
 
 
 def test_a_long_list_of_queues_is_cut_but_counted_whole() -> None:

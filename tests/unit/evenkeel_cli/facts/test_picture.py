@@ -1,15 +1,30 @@
 """`evenkeel top`: tables of groups, and a map of queues that needs no colours."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from rich.text import Text
 
+from contract.kinds.groups import Backlog
+from evenkeel.control.groups import group_status
+from evenkeel.control.groups.member_slots import LiveMember
+from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel_cli.facts import measured, picture
 from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
 from lb_core.model import Queue
-from tests.unit.evenkeel_cli.scenes import JOB, after, annotated, group, members, running
+from tests.unit.evenkeel_cli.scenes import (
+    JOB,
+    ORDERS,
+    START,
+    after,
+    annotated,
+    group,
+    members,
+    running,
+    topic,
+)
 
 BEGUN = after(group(job=JOB), running(0, slot_0="1", slot_1="2"))
 OF_A_JOB = after(BEGUN, running(slot_0="1", slot_1="2"))
@@ -110,6 +125,24 @@ def test_without_measures_it_says_why_and_shows_what_the_status_knows() -> None:
 def test_slots_that_are_empty_show_as_such() -> None:
     lost = after(OF_A_JOB, running(slot_0="1"))
     assert "billing-1  2         billing-exec-2  empty" in plain(picture.draw_one(Look(lost)))[3]
+
+
+def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
+    found = group(balance="Messages", consumers={"members": {}})
+    live = [LiveMember("a", START), LiveMember("b", START)]
+    sight = GroupSurroundings({ORDERS: topic()}, live=live, lag=7, backlog=Backlog(4, 3, 1))
+    found = replace(found, status=group_status.decide(found, sight, START).status)
+    lines = plain(picture.draw_one(Look(found)))
+    assert lines == [
+        "billing  8 queues  2 consumers  lag 7  ready True  Assigned",
+        "CONSUMER",
+        "a",
+        "b",
+        "waiting at the brokers: 4 new messages, 3 repeated messages, 1 pop",
+    ]
+    facts = json.loads(json.dumps(picture.describe(Look(found))))
+    assert facts["backlog"] == {"ready": 4, "retries": 3, "parked": 1}
+    assert picture.describe_group(group())["backlog"] is None
 
 
 def test_zones_are_shown_where_there_are_any() -> None:

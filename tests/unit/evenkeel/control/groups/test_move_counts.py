@@ -1,8 +1,10 @@
 """Moves counted by reason, and the lag of groups in messages, for metrics."""
 
 from evenkeel.control import metrics
+from evenkeel.control.groups.census import Census
 from evenkeel.control.groups.move_counts import MoveCounts
 from lb_core import Member, Policy, plan, reasons
+from mq_client.values import Lag, MessageQueue
 from tests.groups import members, queues
 from tests.job_objects import of_pods
 
@@ -34,8 +36,9 @@ def test_moves_of_rocketmqs_strategies_are_counted_together() -> None:
 def test_lag_is_shown_only_where_it_was_measured() -> None:
     """A status can be hours old. So two replicas could differ, and `max` could be the older lag."""
     group = of_pods({"epoch": 1, "lag": 1000})
-    heard = {group.head.key: 1234}
-    for lags, expected in ((heard, [1234]), ({}, [])):
-        found = metrics.ObjectMetrics(list, lambda: [group], lambda lags=lags: lags).collect()  # type: ignore[misc]
+    lag = Lag(MessageQueue("orders", "broker-a", 0), 2234, 1000, 0)
+    heard = {group.head.key: Census([lag])}
+    for counted, expected in ((heard, [1234]), ({}, [])):
+        found = metrics.ObjectMetrics(list, lambda: [group], lambda it=counted: it).collect()  # type: ignore[misc]
         (family,) = [each for each in found if each.name == "evenkeel_group_lag_messages"]
         assert [sample.value for sample in family.samples] == expected

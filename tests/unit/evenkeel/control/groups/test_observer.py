@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from contract.conditions import ConditionType
-from contract.kinds.groups import Balance, Consumers, JobRecord, MemberTerms, StaticConsumer
+from contract.kinds.groups import (
+    Backlog,
+    Balance,
+    Consumers,
+    JobRecord,
+    MemberTerms,
+    StaticConsumer,
+    TopicRef,
+)
 from contract.kinds.topics import BrokerQueues, TopicStatus
 from evenkeel.control import conditions
 from evenkeel.control.brokers import Brokers, ClusterAddress
@@ -25,6 +33,7 @@ from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending
 from evenkeel.control.world import World
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from mq_client.errors import NoBrokerError
+from mq_client.popping import PopBacklog
 from mq_client.values import GroupMember, Lag
 from tests.job_objects import a_group, a_topic
 
@@ -90,10 +99,19 @@ class ScriptedBrokers:
     def __init__(self) -> None:
         self.members_told: Sequence[GroupMember] | NoBrokerError = ()
         self.lags_told: list[Lag] | NoBrokerError = []
+        self.backlogs_told: list[dict[str, PopBacklog]] = []
+        """An answer for each question, in turn."""
         self.unfit: list[str] | NoBrokerError = []
 
     async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         return list(told(self.lags_told))
+
+    async def fetch_backlog(
+        self, cluster: ClusterAddress, group: str, topic: str
+    ) -> dict[str, PopBacklog]:
+        if not self.backlogs_told:
+            raise SILENT
+        return self.backlogs_told.pop(0)
 
     async def fetch_members(
         self, cluster: ClusterAddress, group: str, topic: str
@@ -373,6 +391,24 @@ def test_the_brokers_of_a_group_by_message_are_prepared_with_each_census() -> No
     assert scene.view().seen.pop_trouble is None
     assert scene.observer.ask_again_seconds(scene.group) == CENSUS_SECONDS
     assert not scene.ask()
+
+
+def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
+    found = of_members()
+    by_message = msgspec.structs.replace(
+        found.spec, balance=Balance.MESSAGES, topics=[TopicRef("orders"), TopicRef("returns")]
+    )
+    scene = Scene(replace(found, spec=by_message), a_topic("orders"), a_topic("returns"))
+    scene.brokers.backlogs_told = [
+        {"broker-a": PopBacklog(5, 1, 2), "broker-b": PopBacklog(7, 0, 0)},
+        {"broker-a": PopBacklog(10, 20, 30)},
+    ]
+    for _ in ("brokers answer", "brokers are silent, and what they said before stays"):
+        scene.ask()
+        seen = scene.view().seen
+        assert (seen.lag, seen.backlog) == (43, Backlog(22, 21, 32))
+        counted = scene.observer.counted[scene.group.head.key]
+        assert counted.backlogs["broker-a"] == PopBacklog(15, 21, 32)
 
 
 def _explain(scene: Scene) -> str:
