@@ -22,9 +22,7 @@ def list_rows() -> Mapping[str, Iterable[Panel]]:
     return {
         "Groups": _glance(),
         "Group $group": [*_make_group_row(), *_make_moves_row(), *_job()],
-        "Members of $group": [
-            *_make_members_row(), *_make_followers_row(), *_make_messages_row()
-        ],
+        "Members of $group": [*_make_members_row(), *_make_followers_row(), *_make_messages_row()],
         "Topics": _make_topics_row(),
         "Operator": [*_operator(), *_process()],
     }

@@ -104,7 +104,7 @@ class PoppedMessage(NamedTuple):
     """Why the body cannot be read. It is then as it is stored."""
 
 
-class PopBacklog(NamedTuple):
+class Waiting(NamedTuple):
     """What waits for the consumers of a group that pops, and how many of them wait."""
 
     ready: int

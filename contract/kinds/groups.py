@@ -361,7 +361,7 @@ class LastSkip(Part, frozen=True):
     """Which messages, per queue."""
 
 
-class Backlog(Part, frozen=True):
+class WaitingSum(Part, frozen=True):
     ready: int = 0
     """Number of messages that no consumer has got yet."""
     retries: int = 0
@@ -426,7 +426,7 @@ class GroupStatus(Part, frozen=True):
     """Best possible imbalance for these queues and consumers."""
     lag: int | None = None
     """Approximate number of messages not consumed yet. Missing if no broker reports it."""
-    backlog: Backlog | None = None
+    waiting: WaitingSum | None = None
     """With balance Messages: what waits at the brokers, approximately. Not what members have."""
     assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
     """Queues of each consumer."""

@@ -82,7 +82,7 @@ def describe_group(group: ConsumerGroup) -> dict[str, object]:
         "moved": status.moved,
         "imbalance": status.imbalance,
         "lag": status.lag,
-        "backlog": status.backlog and msgspec.to_builtins(status.backlog),
+        "waiting": status.waiting and msgspec.to_builtins(status.waiting),
         "ready": ready["ready"].plain,
         "reason": ready["why"].plain,
     }
@@ -166,8 +166,8 @@ def draw_one(look: Look) -> list[Text]:
     if lanes := _list_lanes(look):
         columns = ["lane", "batch", "running", "offsets", "left out"]
         lines += _align(columns, [_make_lane_row(number, lane) for number, lane in lanes])
-    if status.backlog is not None:
-        lines.append(Text(words.describe_backlog(status.backlog)))
+    if status.waiting is not None:
+        lines.append(Text(words.describe_waiting(status.waiting)))
     if look.trouble:
         lines.append(Text(look.trouble, "yellow"))
     return lines

@@ -190,8 +190,8 @@ def _list_rules(explained: Explanation) -> list[str]:
     """Describe the strategy, the consumers that may own queues, and their loads."""
     group = explained.group
     if why := planning.explain_no_plan(group):
-        backlog = group.status.backlog
-        waiting = [] if backlog is None else [f"{words.describe_backlog(backlog).capitalize()}."]
+        found = group.status.waiting
+        waiting = [] if found is None else [f"{words.describe_waiting(found).capitalize()}."]
         return [f"{why}.", *waiting]
     return [
         f"{words.describe_strategy(group.spec.strategy)}.",

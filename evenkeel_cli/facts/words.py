@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from contract.conditions import ConditionReason, ConditionType
-from contract.kinds.groups import Backlog, StrategyChoice
+from contract.kinds.groups import StrategyChoice, WaitingSum
 from contract.kinds.parts import Condition
 from evenkeel import planning, times
 from lb_core.reasons import Reason
@@ -58,7 +58,7 @@ def count(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def describe_backlog(found: Backlog) -> str:
+def describe_waiting(found: WaitingSum) -> str:
     """Describe what waits at the brokers of a group that is balanced by message."""
     new, repeated = count(found.ready, "new message"), count(found.retries, "repeated message")
     return f"waiting at the brokers: {new}, {repeated}, {count(found.parked, 'pop')}"

@@ -92,7 +92,7 @@ class Client:
     send_to_dead_letters = _make_method(popping.send_to_dead_letters)
     wait_for_messages = _make_method(popping.wait_for_messages)
     count_parked_pops = _make_method(popping.count_parked_pops)
-    measure_backlog = _make_method(popping.measure_backlog)
+    count_waiting = _make_method(popping.count_waiting)
     put_group = _make_method(groups.put_group)
     list_groups = _make_method(groups.list_groups)
     set_request_mode = _make_method(groups.set_request_mode)

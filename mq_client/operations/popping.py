@@ -20,7 +20,7 @@ from mq_client.directory import LATE_POLL, Directory
 from mq_client.filters import Filter
 from mq_client.flows import Ask, AskAll, Flow
 from mq_client.operations import routing
-from mq_client.popping import MOST_POPPED, PopBacklog, PopHandle, PoppedMessage, PopSource
+from mq_client.popping import MOST_POPPED, PopHandle, PoppedMessage, PopSource, Waiting
 from mq_client.pulling import POLL_MS
 
 INVISIBLE_MS = 60_000
@@ -168,7 +168,7 @@ def count_parked_pops(directory: Directory, group: str, topic: str) -> Flow[dict
     return dict(zip(answers, flows.require_all(answers), strict=True))
 
 
-def measure_backlog(directory: Directory, group: str, topic: str) -> Flow[dict[str, PopBacklog]]:
+def count_waiting(directory: Directory, group: str, topic: str) -> Flow[dict[str, Waiting]]:
     """
     Count the messages that wait for a group that pops, and its waiting pops, by broker.
 
@@ -180,7 +180,7 @@ def measure_backlog(directory: Directory, group: str, topic: str) -> Flow[dict[s
         retries.update((yield from _count_ready(directory, group, topic, source)))
     parked = yield from count_parked_pops(directory, group, topic)
     return {
-        broker: PopBacklog(ready.get(broker, 0), retries[broker], count)
+        broker: Waiting(ready.get(broker, 0), retries[broker], count)
         for broker, count in parked.items()
     }
 

@@ -16,7 +16,7 @@ from mq_client.blocking import Client
 from mq_client.command_line import main
 from mq_client.messages import Message
 from mq_client.operations.sending import RoundRobin
-from mq_client.popping import PopBacklog, PoppedMessage
+from mq_client.popping import PoppedMessage, Waiting
 from mq_client.values import GroupConfig, RequestMode
 from sandbox import jars, rocketmq
 from sandbox.rocketmq import RocketMq
@@ -158,22 +158,22 @@ def test_a_pop_waits_for_messages_and_is_seen_while_it_waits(popper: Client, ord
 
 
 def test_what_waits_is_counted_and_what_consumers_have_is_not(popper: Client, orders: str) -> None:
-    def count() -> PopBacklog:
-        return popper.measure_backlog(GROUP, orders)[BROKER]
+    def count() -> Waiting:
+        return popper.count_waiting(GROUP, orders)[BROKER]
 
     def pop(most: int) -> list[PoppedMessage]:
         return popper.pop(GROUP, orders, BROKER, most=most, invisible_ms=LONG_MS, poll_ms=1000)
 
     send(popper, orders, 10)
-    wait_for(count, lambda it: it == PopBacklog(ready=10, retries=0, parked=0))
+    wait_for(count, lambda it: it == Waiting(ready=10, retries=0, parked=0))
     first = [each for _ in range(6) for each in pop(1)]
     assert len(first) == 6
-    assert count() == PopBacklog(ready=4, retries=0, parked=0)
+    assert count() == Waiting(ready=4, retries=0, parked=0)
     for each in first[:2]:
         popper.change_invisible(GROUP, orders, each.handle, 0)
-    wait_for(count, lambda it: it == PopBacklog(ready=4, retries=2, parked=0))
+    wait_for(count, lambda it: it == Waiting(ready=4, retries=2, parked=0))
     again = pop_until(lambda: pop(32), 6)
-    assert count() == PopBacklog(ready=0, retries=0, parked=0)
+    assert count() == Waiting(ready=0, retries=0, parked=0)
     popper.acknowledge(GROUP, orders, [each.handle for each in (*first[2:], *again)])
 
 

@@ -24,7 +24,7 @@ from evenkeel.control.topics.topic_status import ReadFailure
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
-from mq_client.popping import PopBacklog
+from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag
 
 ANSWER_SECONDS = 10.0
@@ -120,11 +120,11 @@ class Brokers:
         """Fetch the lag of a group on each queue of a topic."""
         return await _wait(self._client(cluster).measure_lag(group, topic), _build_timeout_error())
 
-    async def fetch_backlog(
+    async def fetch_waiting(
         self, cluster: ClusterAddress, group: str, topic: str
-    ) -> dict[str, PopBacklog]:
+    ) -> dict[str, Waiting]:
         """Fetch what waits for a group that pops, by broker."""
-        asked = self._client(cluster).measure_backlog(group, topic)
+        asked = self._client(cluster).count_waiting(group, topic)
         return await _wait(asked, _build_timeout_error())
 
     async def fetch_members(

@@ -44,8 +44,8 @@ _GROUPS = {
     "lag_messages": "Messages not consumed yet, as last measured by the leader",
     "ready_messages": "Messages that no consumer has got yet, by broker; only with balance "
     "Messages",
-    "retry_messages": "Messages that come again, and that no consumer has got again yet, by broker; "
-    "only with balance Messages",
+    "retry_messages": "Messages that come again, and that no consumer has got again yet, by "
+    "broker; only with balance Messages",
     "parked_pops": "Pops that wait for a message, by broker; only with balance Messages",
     "ready": "1 if the group is ready",
     "paused": "1 while no queue may move for balance",
@@ -66,8 +66,8 @@ _MORE_LABELS = {
     "owned_queues": ("consumer", "topic", "broker", "ids"),
     "last_rebalance_timestamp_seconds": ("trigger",),
 }
-_BACKLOGS = {"ready_messages": "ready", "retry_messages": "retries", "parked_pops": "parked"}
-"""The fields of a backlog by metric."""
+_WAITING = {"ready_messages": "ready", "retry_messages": "retries", "parked_pops": "parked"}
+"""The field of `Waiting` for each metric."""
 Figures = dict[str, list[tuple[tuple[str, ...], float]]]
 """Figures of one group by metric: additional labels and the value."""
 
@@ -246,8 +246,8 @@ def _read_figures(group: ConsumerGroup) -> Figures:
 def _read_measured(counted: Census) -> Figures:
     """Read the figures that brokers have reported."""
     found: Figures = {
-        name: [((broker,), getattr(each, field)) for broker, each in counted.backlogs.items()]
-        for name, field in _BACKLOGS.items()
+        name: [((broker,), getattr(each, field)) for broker, each in counted.waiting_at.items()]
+        for name, field in _WAITING.items()
     }
     if counted.lag is not None:
         found["lag_messages"] = [((), counted.lag)]

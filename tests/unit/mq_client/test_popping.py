@@ -15,7 +15,7 @@ from mq_client.commands.popping import Ack, BatchAck, ChangeInvisible, Notificat
 from mq_client.flows import AskAll
 from mq_client.frames import Frame
 from mq_client.operations import popping as operations
-from mq_client.popping import ORDERED, PopBacklog, PopHandle, Popped, PopSource
+from mq_client.popping import ORDERED, PopHandle, Popped, PopSource, Waiting
 from mq_client.values import BrokerRoute, Lag, MessageQueue, Route
 from tests import stored
 from tests.scripted import Stage
@@ -232,10 +232,10 @@ def test_what_waits_is_what_nobody_got_yet_and_retries_are_counted_apart() -> No
     behind = Lag(at, 5, 9, 0, pull_offset=3)
     assert [each.ready for each in (popped, committed, behind)] == [10, 3, 0]
     here = Stage()
-    flow = operations.measure_backlog(here.directory, "g", "orders")
+    flow = operations.count_waiting(here.directory, "g", "orders")
     script = [HERE, [popped, committed], [], [committed], 4]
     found, asked, _ = here.play(flow, script)
-    assert found == {"broker-a": PopBacklog(ready=13, retries=3, parked=4)}
+    assert found == {"broker-a": Waiting(ready=13, retries=3, parked=4)}
     assert asked == ["ns:1", *["a:1"] * 4]
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 from contract import client_ids
 from contract.conditions import ConditionReason
-from contract.kinds.groups import Backlog
+from contract.kinds.groups import WaitingSum
 from contract.kinds.jobs import Job
 from evenkeel import planning
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.topics.topic_keys import TopicKey
 from evenkeel.objects import ConsumerGroup
-from mq_client.popping import PopBacklog
+from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag
 
 MOST_NAMED = 5
@@ -29,7 +29,7 @@ class Census:
     """The last answers of the brokers."""
 
     lags: Sequence[Lag] = ()
-    backlogs: Mapping[str, PopBacklog] = field(default_factory=dict)
+    waiting_at: Mapping[str, Waiting] = field(default_factory=dict)
     """What waits for a group that is balanced by message, by broker."""
     members: Sequence[GroupMember] | None = None
     """None if the brokers have not reported the members yet, or need not be asked."""
@@ -43,18 +43,18 @@ class Census:
 
         Messages that members have popped do not count, because more members could not take them.
         """
-        if self.backlog is not None:
-            return self.backlog.ready + self.backlog.retries
+        if self.waiting is not None:
+            return self.waiting.ready + self.waiting.retries
         return sum(each.messages for each in self.lags) if self.lags else None
 
     @property
-    def backlog(self) -> Backlog | None:
+    def waiting(self) -> WaitingSum | None:
         """What waits at all brokers for a group that is balanced by message."""
-        if not self.backlogs:
+        if not self.waiting_at:
             return None
-        found = self.backlogs.values()
+        found = self.waiting_at.values()
         ready, retries = sum(each.ready for each in found), sum(each.retries for each in found)
-        return Backlog(ready, retries, sum(each.parked for each in found))
+        return WaitingSum(ready, retries, sum(each.parked for each in found))
 
 
 def is_needed(group: ConsumerGroup) -> bool:

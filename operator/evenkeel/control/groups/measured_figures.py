@@ -2,35 +2,35 @@
 
 import msgspec
 
-from contract.kinds.groups import Backlog, GroupStatus
+from contract.kinds.groups import GroupStatus, WaitingSum
 from evenkeel.control.groups.surroundings import GroupSurroundings
 
 
 def set_measured(old: GroupStatus, new: GroupStatus, seen: GroupSurroundings) -> GroupStatus:
     """
-    Set lag and backlog in the new status. Return the old status if only measurements have changed.
+    Set what was measured in the new status. Return the old status if it need not be written.
 
     If only these figures change, the status is written when a number of messages has more or fewer
     digits, or when pops begin or cease to wait. If only the imbalance changes, the status is not
     written: with weights by rate it changes all the time.
     """
     lag = old.lag if seen.lag is None else seen.lag
-    backlog = old.backlog if seen.backlog is None else seen.backlog
+    waiting = old.waiting if seen.waiting is None else seen.waiting
     unchanged = {
         "imbalance": old.imbalance,
         "best_imbalance": old.best_imbalance,
         "lag": old.lag,
-        "backlog": old.backlog,
+        "waiting": old.waiting,
     }
     has_changed = msgspec.structs.replace(new, **unchanged) != old
-    if has_changed or _round(lag, backlog) != _round(old.lag, old.backlog):
-        return msgspec.structs.replace(new, lag=lag, backlog=backlog)
+    if has_changed or _round(lag, waiting) != _round(old.lag, old.waiting):
+        return msgspec.structs.replace(new, lag=lag, waiting=waiting)
     return old
 
 
-def _round(lag: int | None, backlog: Backlog | None) -> tuple[int, ...]:
+def _round(lag: int | None, waiting: WaitingSum | None) -> tuple[int, ...]:
     """Return the number of digits of each number of messages, and whether pops wait."""
     digits = (0 if lag is None else len(str(lag)),)
-    if backlog is None:
+    if waiting is None:
         return digits
-    return (*digits, len(str(backlog.ready)), len(str(backlog.retries)), backlog.parked > 0)
+    return (*digits, len(str(waiting.ready)), len(str(waiting.retries)), waiting.parked > 0)

@@ -29,7 +29,7 @@ from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from evenkeel.planning import NotReadyError
 from mq_client.errors import MqError
-from mq_client.popping import PopBacklog
+from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag
 
 CENSUS_SECONDS = 30.0
@@ -142,7 +142,7 @@ class GroupObserver:
             weights=notes.rates.weights,
             pop_trouble=notes.pop_trouble if planning.is_by_message(group) else None,
             lag=counted.lag if counted is not None else None,
-            backlog=counted.backlog if counted is not None else None,
+            waiting=counted.waiting if counted is not None else None,
             conflict=conflict,
             unseen=self._world.explain_unseen(group.head.key.namespace),
             skipped=self._world.observe_driver(group.head.key).skipped if job is not None else None,
@@ -206,7 +206,7 @@ class GroupObserver:
             MqError, NotReadyError
         ):  # the conditions of the Topic report these errors
             if planning.is_by_message(group):
-                found = replace(found, backlogs=await self._fetch_backlogs(group, asked))
+                found = replace(found, waiting_at=await self._fetch_waiting(group, asked))
             else:
                 found = replace(found, lags=await self._fetch_lags(group, asked))
         if census.is_needed(group):
@@ -263,19 +263,19 @@ class GroupObserver:
 
         return tuple(lag for found in await _gather(map(ask, asked)) for lag in found)
 
-    async def _fetch_backlogs(
+    async def _fetch_waiting(
         self, group: ConsumerGroup, asked: Sequence[Topic]
-    ) -> dict[str, PopBacklog]:
-        async def ask(topic: Topic) -> dict[str, PopBacklog]:
+    ) -> dict[str, Waiting]:
+        async def ask(topic: Topic) -> dict[str, Waiting]:
             cluster = await self._world.find_cluster(topic)
-            return await self._brokers.fetch_backlog(cluster, group.group, topic.topic)
+            return await self._brokers.fetch_waiting(cluster, group.group, topic.topic)
 
-        by_broker: dict[str, list[PopBacklog]] = defaultdict(list)
+        by_broker: dict[str, list[Waiting]] = defaultdict(list)
         for found in await _gather(map(ask, asked)):
-            for broker, backlog in found.items():
-                by_broker[broker].append(backlog)
+            for broker, waiting in found.items():
+                by_broker[broker].append(waiting)
         return {
-            broker: PopBacklog(*map(sum, zip(*found, strict=True)))
+            broker: Waiting(*map(sum, zip(*found, strict=True)))
             for broker, found in by_broker.items()
         }
 

@@ -8,7 +8,7 @@ or weights are None, they are unknown, not empty.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from contract.kinds.groups import Backlog, TopicClaim
+from contract.kinds.groups import TopicClaim, WaitingSum
 from contract.report import SkipReport
 from coordinator.sessions import HeldQueues
 from evenkeel.control.conflicts import Conflict
@@ -37,7 +37,7 @@ class GroupSurroundings:
     pop_trouble: str | None = None
     """Why members of a group that is balanced by message may get no messages."""
     lag: int | None = None
-    backlog: Backlog | None = None
+    waiting: WaitingSum | None = None
     """What waits at the brokers for a group that is balanced by message."""
     weights: Mapping[model.Queue, float] | None = None
     """The weight of each queue, for strategies with weights by rate."""

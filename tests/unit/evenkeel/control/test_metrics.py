@@ -14,7 +14,7 @@ from evenkeel import manifests
 from evenkeel.control import metrics
 from evenkeel.control.groups.census import Census
 from evenkeel.objects import ConsumerGroup, Topic
-from mq_client.popping import PopBacklog
+from mq_client.popping import Waiting
 from sandbox import ports
 from sandbox.waiting import wait_for
 from spark_jobs.pipeline.facts import JobFacts
@@ -86,8 +86,8 @@ def test_in_a_group_by_message_nobody_is_idle_and_no_queue_lacks_an_owner() -> N
 
 
 def test_what_waits_for_a_group_by_message_is_shown_by_broker() -> None:
-    backlogs = {"broker-a": PopBacklog(5, 1, 2), "broker-b": PopBacklog(7, 0, 0)}
-    found = shown(of_pods({}), counted=Census(backlogs=backlogs))
+    waiting = {"broker-a": Waiting(5, 1, 2), "broker-b": Waiting(7, 0, 0)}
+    found = shown(of_pods({}), counted=Census(waiting_at=waiting))
     assert of(found, "group_lag_messages") == 13
     assert of(found, "group_ready_messages", broker="broker-a") == 5
     assert of(found, "group_retry_messages", broker="broker-a") == 1

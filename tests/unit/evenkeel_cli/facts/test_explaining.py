@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from contract import names
-from contract.kinds.groups import Backlog, GroupStatus, OwnedQueues, QueueMove
+from contract.kinds.groups import GroupStatus, OwnedQueues, QueueMove, WaitingSum
 from coordinator.sessions import HeldQueues
 from evenkeel.cluster.events import event_documents
 from evenkeel.control.groups import group_status
@@ -294,7 +294,7 @@ def test_broadcasting_has_nothing_to_explain_but_that() -> None:
 def test_a_group_by_message_has_no_owners_to_explain() -> None:
     found = group(balance="Messages", consumers={"members": {}})
     sight = GroupSurroundings({ORDERS: topic()}, live=[LiveMember("a", START)])
-    sight = replace(sight, backlog=Backlog(1, 2, 0))
+    sight = replace(sight, waiting=WaitingSum(1, 2, 0))
     found = replace(found, status=group_status.decide(found, sight, START).status)
     shown = sentences.explain_group(explained(found, 1))
     assert "Waiting at the brokers: 1 new message, 2 repeated messages, 0 pops." in shown

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from rich.text import Text
 
-from contract.kinds.groups import Backlog
+from contract.kinds.groups import WaitingSum
 from evenkeel.control.groups import group_status
 from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.surroundings import GroupSurroundings
@@ -130,7 +130,7 @@ def test_slots_that_are_empty_show_as_such() -> None:
 def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
     found = group(balance="Messages", consumers={"members": {}})
     live = [LiveMember("a", START), LiveMember("b", START)]
-    sight = GroupSurroundings({ORDERS: topic()}, live=live, lag=7, backlog=Backlog(4, 3, 1))
+    sight = GroupSurroundings({ORDERS: topic()}, live=live, lag=7, waiting=WaitingSum(4, 3, 1))
     found = replace(found, status=group_status.decide(found, sight, START).status)
     lines = plain(picture.draw_one(Look(found)))
     assert lines == [
@@ -141,8 +141,8 @@ def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
         "waiting at the brokers: 4 new messages, 3 repeated messages, 1 pop",
     ]
     facts = json.loads(json.dumps(picture.describe(Look(found))))
-    assert facts["backlog"] == {"ready": 4, "retries": 3, "parked": 1}
-    assert picture.describe_group(group())["backlog"] is None
+    assert facts["waiting"] == {"ready": 4, "retries": 3, "parked": 1}
+    assert picture.describe_group(group())["waiting"] is None
 
 
 def test_zones_are_shown_where_there_are_any() -> None:

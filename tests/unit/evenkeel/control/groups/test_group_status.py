@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from contract.conditions import ConditionReason, ConditionType
-from contract.kinds.groups import Backlog, GroupStatus, OwnedQueues
+from contract.kinds.groups import GroupStatus, OwnedQueues, WaitingSum
 from contract.names import PAUSED
 from evenkeel import planning
 from evenkeel.control import conditions, metrics
@@ -413,16 +413,18 @@ def test_a_group_by_message_lists_its_members_and_plans_nothing() -> None:
 def test_what_waits_is_written_when_its_magnitude_changes_or_pops_begin_to_wait() -> None:
     asked: dict[str, Any] = {"consumers": {"members": {}}, "balance": "Messages"}
 
-    def decide(found: GroupStatus | None, *backlog: int) -> GroupStatus:
-        sight = seen(live=[LiveMember("a", START)], lag=sum(backlog[:2]), backlog=Backlog(*backlog))
+    def decide(found: GroupStatus | None, *waiting: int) -> GroupStatus:
+        sight = seen(
+            live=[LiveMember("a", START)], lag=sum(waiting[:2]), waiting=WaitingSum(*waiting)
+        )
         return group_status.decide(group(found, **asked), sight, START).status
 
     first = decide(None, 10, 0, 3)
-    assert (first.lag, first.backlog) == (10, Backlog(10, 0, 3))
+    assert (first.lag, first.waiting) == (10, WaitingSum(10, 0, 3))
     assert decide(first, 12, 5, 1) == first
-    for backlog in ((9, 0, 3), (99, 10, 3), (10, 0, 0)):
-        later = decide(first, *backlog)
-        assert (later.lag, later.backlog) == (sum(backlog[:2]), Backlog(*backlog))
+    for waiting in ((9, 0, 3), (99, 10, 3), (10, 0, 0)):
+        later = decide(first, *waiting)
+        assert (later.lag, later.waiting) == (sum(waiting[:2]), WaitingSum(*waiting))
 
 
 def test_a_group_by_message_says_why_nobody_gets_messages() -> None:

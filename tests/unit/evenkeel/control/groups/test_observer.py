@@ -11,13 +11,13 @@ import pytest
 
 from contract.conditions import ConditionType
 from contract.kinds.groups import (
-    Backlog,
     Balance,
     Consumers,
     JobRecord,
     MemberTerms,
     StaticConsumer,
     TopicRef,
+    WaitingSum,
 )
 from contract.kinds.topics import BrokerQueues, TopicStatus
 from evenkeel.control import conditions
@@ -33,7 +33,7 @@ from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending
 from evenkeel.control.world import World
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from mq_client.errors import NoBrokerError
-from mq_client.popping import PopBacklog
+from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag
 from tests.job_objects import a_group, a_topic
 
@@ -99,19 +99,19 @@ class ScriptedBrokers:
     def __init__(self) -> None:
         self.members_told: Sequence[GroupMember] | NoBrokerError = ()
         self.lags_told: list[Lag] | NoBrokerError = []
-        self.backlogs_told: list[dict[str, PopBacklog]] = []
+        self.waiting_told: list[dict[str, Waiting]] = []
         """An answer for each question, in turn."""
         self.unfit: list[str] | NoBrokerError = []
 
     async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         return list(told(self.lags_told))
 
-    async def fetch_backlog(
+    async def fetch_waiting(
         self, cluster: ClusterAddress, group: str, topic: str
-    ) -> dict[str, PopBacklog]:
-        if not self.backlogs_told:
+    ) -> dict[str, Waiting]:
+        if not self.waiting_told:
             raise SILENT
-        return self.backlogs_told.pop(0)
+        return self.waiting_told.pop(0)
 
     async def fetch_members(
         self, cluster: ClusterAddress, group: str, topic: str
@@ -399,16 +399,16 @@ def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
         found.spec, balance=Balance.MESSAGES, topics=[TopicRef("orders"), TopicRef("returns")]
     )
     scene = Scene(replace(found, spec=by_message), a_topic("orders"), a_topic("returns"))
-    scene.brokers.backlogs_told = [
-        {"broker-a": PopBacklog(5, 1, 2), "broker-b": PopBacklog(7, 0, 0)},
-        {"broker-a": PopBacklog(10, 20, 30)},
+    scene.brokers.waiting_told = [
+        {"broker-a": Waiting(5, 1, 2), "broker-b": Waiting(7, 0, 0)},
+        {"broker-a": Waiting(10, 20, 30)},
     ]
     for _ in ("brokers answer", "brokers are silent, and what they said before stays"):
         scene.ask()
         seen = scene.view().seen
-        assert (seen.lag, seen.backlog) == (43, Backlog(22, 21, 32))
+        assert (seen.lag, seen.waiting) == (43, WaitingSum(22, 21, 32))
         counted = scene.observer.counted[scene.group.head.key]
-        assert counted.backlogs["broker-a"] == PopBacklog(15, 21, 32)
+        assert counted.waiting_at["broker-a"] == Waiting(15, 21, 32)
 
 
 def _explain(scene: Scene) -> str:
