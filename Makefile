@@ -2,7 +2,7 @@
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test e2e before-release chaos histories kills exactly-once outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
-	bench-handover bench-spark bench-operator bench-footprint lock check clean
+	bench-handover bench-messages bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 # Tests start hundreds of Python processes. Without bytecode files, each would compile the code again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -74,6 +74,9 @@ bench-alloc: .venv-bench/ready ## Measure the allocation engine against its peer
 
 bench-pull: .venv-bench/ready ## Measure the RocketMQ client against its peers
 	@.venv-bench/bin/python -m benchmarks.pull $(ARGS)
+
+bench-messages: .venv-bench/ready ## Measure pops of single messages against RocketMQ's own consumer
+	@.venv-bench/bin/python -m benchmarks.messages $(ARGS)
 
 bench-handover: .venv-bench/ready ## Measure how queues are handed over, compared with RocketMQ's own consumers; needs root, takes minutes
 	@.venv-bench/bin/python -m benchmarks.handover $(ARGS)

@@ -5,9 +5,9 @@ from contextlib import suppress
 from typing import Self
 
 from mq_client.aio import Client
+from mq_client.choosers import RoundRobin
 from mq_client.errors import BusyError
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 
 A_BATCH, BATCH_SECONDS = 20, 0.05
 """A batch of 20 messages every 0.05 s, so at most 400 messages a second."""

@@ -17,6 +17,7 @@ from follower.pieces import DeadLetter, Messages
 from follower.work import Work
 from mq_client import aio, errors, filters, pulling
 from mq_client.acl import Credentials
+from mq_client.choosers import RoundRobin
 from mq_client.directory import Times
 from mq_client.flows import Flow
 from mq_client.messages import Message, StoredMessage, Unreadable
@@ -153,7 +154,7 @@ class GroupBrokers:
         flow = sending.send(
             self._client.directory,
             make_letter(topic, letter.message),
-            sending.RoundRobin(),
+            RoundRobin(),
             tries=1,
         )
         try:

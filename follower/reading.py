@@ -29,8 +29,8 @@ class QueueReading(Generic[QueueT, SpanT]):
 
     At most one pull, one call of the handler and one commit are in progress at a time, so the order
     within the queue is kept. Unless `calls_during_commit` is set, the handler is not called while a
-    commit waits for its answer. So a member that is cut off repeats little, although many messages
-    may wait.
+    commit waits for its answer. So if the member is cut off, only the messages of its last call
+    are handled again.
 
     Each time the member begins to hold the queue, the core makes a new object with a new number,
     the `life`. So the core can recognise and ignore earlier results.

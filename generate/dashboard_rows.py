@@ -347,15 +347,14 @@ def _make_messages_row() -> Iterable[Panel]:
     popped = _aggregate("namespace, name", f"evenkeel_follower_popped_messages{{{ONE}}}", "sum")
     yield grafana.graph(
         "Single messages",
-        "Only with balance Messages: where the messages are. Followers in Python report what they "
-        "have, brokers the rest.",
-        Query(ready, "no consumer got them yet"), Query(retries, "come again"),
-        Query(popped, "followers have them"), stacked=True, width=12,
+        "Only with balance Messages: ready and retries wait at the brokers, and followers in "
+        "Python hold those in flight.",
+        Query(ready, "ready"), Query(retries, "retries"), Query(popped, "in flight"),
+        stacked=True, width=12,
     )  # fmt: skip
     yield grafana.graph(
         "Waiting pops",
-        "Only with balance Messages: pops of consumers that wait for a message. If none waits for "
-        "long, more consumers would help.",
+        "Only with balance Messages: pops of consumers that wait for a message.",
         Query(parked, "pops"), unit="none", width=12,
     )  # fmt: skip
 

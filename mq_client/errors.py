@@ -83,6 +83,10 @@ class BusyError(AnswerError):
     advice = "the broker is overloaded: try again later, or use another broker"
 
 
+MAY_PASS = (UnavailableError, BusyError)
+"""Errors after which a retry, or another broker, may succeed."""
+
+
 class StoreClosedError(BusyError):
     """The broker's store cannot be read now, for example because the broker is shutting down."""
 

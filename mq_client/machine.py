@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from mq_client.unique_keys import UniqueKeys
 
 
+def read_clock() -> float:
+    """Return the seconds of a clock that never jumps."""
+    return time.monotonic()
+
+
 def read_wall_clock() -> int:
     """Return the time of day in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
@@ -25,7 +30,7 @@ def _make_keys() -> Callable[[], str]:
 class Machine:
     """Two clocks and a source of ids, which tests replace."""
 
-    now: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = read_clock
     """A monotonic clock, in seconds."""
     wall_ms: Callable[[], int] = read_wall_clock
     new_key: Callable[[], str] = field(default_factory=_make_keys)

@@ -165,7 +165,7 @@ class Lag(NamedTuple):
     consumer_offset: int
     last_timestamp_ms: int
     pull_offset: int = -1
-    """The offset that the broker gives to the group next, if that is more than it has consumed."""
+    """The offset that the group gets next; -1 if the broker does not report it."""
 
     @property
     def messages(self) -> int:

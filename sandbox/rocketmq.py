@@ -86,6 +86,18 @@ _BROKER_PROPERTIES = {
 
 
 NO_ZONES: Mapping[str, str] = {}
+POP_STORES: Mapping[str, Mapping[str, str]] = {
+    "files": {"timerWheelEnable": "true"},
+    "rocksdb": {
+        "timerWheelEnable": "true",
+        "popConsumerKVServiceInit": "true",
+        "popConsumerKVServiceEnable": "true",
+        "popConsumerFSServiceInit": "false",
+    },
+}
+"""The properties of brokers that can pop, by the store of what is popped."""
+POP_MEMORY = "-XX:MaxDirectMemorySize=1g"
+"""With less, the file store may lose messages that should come again, without a word."""
 
 
 class RouteError(process.SandboxError):

@@ -173,6 +173,6 @@ class Asker:
             return suspects
         try:
             known = self._client.list_brokers().brokers
-        except (errors.UnavailableError, errors.BusyError):
+        except errors.MAY_PASS:
             return suspects
         return {name for name in suspects if MASTER_ID not in known.get(name, {})}

@@ -135,7 +135,7 @@ def _check_ends(
     for position, task in zip(positions, tasks, strict=True):
         try:
             end = client.wait(task)
-        except pulling.MAY_PASS:
+        except pulling.PULL_MAY_PASS:
             continue  # pulls fail in the same way, and raise the error if it lasts
         is_cut |= _check_end(position, end)
         looks[position.queue] += 1

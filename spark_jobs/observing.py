@@ -24,7 +24,6 @@ log = logging.getLogger("evenkeel.source")
 
 SAMPLE_MESSAGES, SAMPLE_BYTES = 32, 256 * 1024
 NOWHERE: Mapping[MessageQueue, int] = {}
-MAY_PASS = (errors.UnavailableError, errors.BusyError)
 BEHIND = "its master is down, and its slave does not have the offset that is read next"
 
 
@@ -50,7 +49,7 @@ class _TopicView:
     def note(self, topic: str, reply: BrokerReply) -> None:
         """Note a broker's answer for a topic."""
         answer, name = reply.answer, reply.broker.broker
-        if isinstance(answer, MAY_PASS):
+        if isinstance(answer, errors.MAY_PASS):
             self.silent[name] = answer
         elif isinstance(answer, errors.TopicUnknownError) and topic in self.topics:
             if reply.is_master:
@@ -205,7 +204,7 @@ class TopicObserver:
             return set(self._reading.topics)
         try:
             return set(filter(self._reading.reads, self._client.list_user_topics()))
-        except MAY_PASS:
+        except errors.MAY_PASS:
             if is_new:
                 raise
             return before
@@ -217,7 +216,7 @@ class TopicObserver:
         """Find the closed queues that were read to their end: their masters still know the end."""
         ends = self._ask_ends({queue: view.masters[_locate(queue)] for queue in view.closed})
         for queue, end in ends.items():
-            if isinstance(end, MAY_PASS):
+            if isinstance(end, errors.MAY_PASS):
                 view.silent[queue.broker] = end
             elif isinstance(end, errors.MqError):
                 raise end

@@ -19,16 +19,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from mq_client import batch_body
+from mq_client import batch_body, choosers
 from mq_client.blocking import Client
 from mq_client.blocking.engine import RunningFlow
+from mq_client.choosers import AvoidSlow, Chooser, To
 from mq_client.errors import BadParameterError, UsageError
 from mq_client.messages import Message
 from mq_client.operations import sending
-from mq_client.operations.sending import Chooser, To
 from mq_client.values import MessageQueue, Sent
-from spark_jobs import choosing, connections
-from spark_jobs.choosing import Balanced
+from spark_jobs import connections
 from spark_jobs.options import Sending
 
 KINDS = {
@@ -97,15 +96,16 @@ def send(rows: Iterable[pa.RecordBatch], to: Sending) -> None:
 
 
 def _send(rows: Iterable[pa.RecordBatch], to: Sending) -> None:
-    client = connections.get_client(to.cluster)
-    send_batch = _send_ordered if to.ordering_key else _send_balanced
+    client, chooser = connections.get_client(to.cluster), AvoidSlow()
     for batch in rows:
-        send_batch(client, batch, to)
+        if to.ordering_key:
+            _send_ordered(client, batch, to)
+        else:
+            _send_balanced(client, batch, to, chooser)
 
 
-def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
+def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending, chooser: Chooser) -> None:
     """Send with a few batches in flight."""
-    chooser = Balanced()
     in_flight: deque[_Send] = deque()
     for messages in _group_by_topic(_make_messages(batch, to)).values():
         for piece in _divide(messages):
@@ -119,11 +119,11 @@ def _send_balanced(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
 def _send_ordered(client: Client, batch: pa.RecordBatch, to: Sending) -> None:
     """Send one batch at a time to each queue: the next batch waits until the last is stored."""
     by_queue: dict[MessageQueue, list[Message]] = defaultdict(list)
-    queues_of = functools.cache(lambda topic: choosing.list_writable(client.find_route(topic)))
+    queues_of = functools.cache(lambda topic: choosers.list_writable(client.find_route(topic)))
     for message, key in zip(
         _make_messages(batch, to), batch[to.ordering_key].to_pylist(), strict=True
     ):
-        queue = choosing.choose_by_key(message.topic, queues_of(message.topic), str(key))
+        queue = choosers.choose_by_key(queues_of(message.topic), str(key))
         by_queue[queue].append(message)
     queues = list(by_queue)
     for wave in itertools.zip_longest(*map(_divide, by_queue.values())):

@@ -170,6 +170,7 @@ def apply_manifests(shop: Shop, topic: str, file: str) -> None:
             QUEUES=scene.QUEUES,
             CONSUMERS=scene.CONSUMERS,
             LANES=scene.CONSUMERS + 1,
+            TRIGGER="200ms",
         )
     )
     shop.wait_until_made(topic)

@@ -17,12 +17,12 @@ from typing import TextIO
 
 from mq_client.blocking import Client
 from mq_client.blocking.engine import RunningFlow
+from mq_client.choosers import RoundRobin
 from mq_client.connection import NEVER
 from mq_client.directory import Times
 from mq_client.errors import MqError
 from mq_client.messages import Message
 from mq_client.operations import sending
-from mq_client.operations.sending import RoundRobin
 from mq_client.values import Sent
 
 A_SECOND = 400

@@ -10,7 +10,7 @@ import itertools
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from benchmarks.pull import player
@@ -33,17 +33,15 @@ COLUMNS = FollowerOptions(arrow=True, batch=4096)
 _numbers = itertools.count(1)
 
 
-class AllQueues:
-    """Lets a member read all queues of a job, always."""
+class AlwaysGranted:
+    """Lets a member read these queues, always."""
 
     url, group, member = "none", "bench/bench", "bench"
 
-    def __init__(self, source: GroupSource, job: Job) -> None:
-        """Prepare the grants of all queues."""
+    def __init__(self, source: GroupSource, queues: Iterable[MessageQueue]) -> None:
+        """Prepare the grants."""
         self._source = source
-        self._grants = write_queues(
-            MessageQueue(job.topic, BROKER, each) for each in range(job.queues)
-        )
+        self._grants = write_queues(queues)
 
     async def ask(
         self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
@@ -85,8 +83,9 @@ async def _follow(name_server: str, job: Job, options: FollowerOptions) -> int:
             loop.call_soon_threadsafe(running.stop)
 
     handling = Handling(handle, options, metrics)
+    queues = [MessageQueue(job.topic, BROKER, each) for each in range(job.queues)]
     running = Running(
-        AllQueues(source, job), lambda found: GroupBrokers(found, options), handling, metrics
+        AlwaysGranted(source, queues), lambda found: GroupBrokers(found, options), handling, metrics
     )
     await running.run()
     await handling.close()

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from mq_client.blocking import Client
 from mq_client.blocking.engine import RunningFlow
+from mq_client.choosers import Chooser
 from mq_client.messages import Message
 from mq_client.operations import sending
-from mq_client.operations.sending import Chooser
 from mq_client.values import Sent
 
 BODY_BYTES = 1024

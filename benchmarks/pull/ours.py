@@ -12,7 +12,7 @@ from benchmarks.pull import messages, player
 from benchmarks.pull.player import Job
 from mq_client.blocking import Client
 from mq_client.blocking.reader import QueueReader
-from mq_client.operations.sending import RoundRobin
+from mq_client.choosers import RoundRobin
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 

@@ -110,7 +110,9 @@ def _ceiling(mq: RocketMq) -> list[str]:
     return [sys.executable, "-m", "benchmarks.pull.peers.ceiling", broker.address]
 
 
-def _jvm(client: str, at_once: int) -> Callable[[RocketMq], list[str]]:
+def jvm(client: str, at_once: int) -> Callable[[RocketMq], list[str]]:
+    """Return how to start a client of Java: a class in `peers/jvm`."""
+
     def command(mq: RocketMq) -> list[str]:
         arguments = ("Bench", client, mq.name_server.address, str(at_once))
         return peers.jvm(_JAVA, [peers.ROCKETMQ], HEAP, *arguments)
@@ -120,11 +122,11 @@ def _jvm(client: str, at_once: int) -> Callable[[RocketMq], list[str]]:
 
 OURS = Program("ours", _make_ours)
 CEILING = Program("frames only", _ceiling)
-RAW_PULL = Program("DefaultMQPullConsumer", _jvm("RawPull", pulling.MOST_MESSAGES))
-LITE_PULL = Program("DefaultLitePullConsumer", _jvm("LitePull", pulling.MOST_MESSAGES))
+RAW_PULL = Program("DefaultMQPullConsumer", jvm("RawPull", pulling.MOST_MESSAGES))
+LITE_PULL = Program("DefaultLitePullConsumer", jvm("LitePull", pulling.MOST_MESSAGES))
 FOLLOWER = Program("follower", _make_follower)
-PUSH = Program("DefaultMQPushConsumer", _jvm("Push", pulling.MOST_MESSAGES))
-BATCH_SEND = Program("DefaultMQProducer", _jvm("BatchSend", messages.A_BATCH))
+PUSH = Program("DefaultMQPushConsumer", jvm("Push", pulling.MOST_MESSAGES))
+BATCH_SEND = Program("DefaultMQProducer", jvm("BatchSend", messages.A_BATCH))
 
 PULLERS = (OURS, CEILING, RAW_PULL, LITE_PULL)
 FOLLOWERS = (FOLLOWER, PUSH)

@@ -8,15 +8,15 @@ from benchmarks.pull import messages, ours
 from benchmarks.pull.player import Job
 from mq_client import flows, pulling
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.commands.cluster import PutBrokerConfig
-from mq_client.operations.sending import To
 from mq_client.values import MessageQueue
 from sandbox import rocketmq
 from sandbox.rocketmq import RocketMq
 
 HEAP = "1g"
 SENT_TOPIC, SENT_QUEUES = "sent", 8
-_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)  # the sandbox's default suits short runs
+JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)  # the sandbox's default suits short runs
 _PROPERTIES = {"waitTimeMillsInSendQueue": "10000"}  # by default a busy broker refuses after 0.2 s
 _ANSWER_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
@@ -31,7 +31,7 @@ _RAISED = tuple(
 def start() -> Iterator[RocketMq]:
     """Run one broker with the topic for sends."""
     with rocketmq.run(
-        brokers=1, properties=_PROPERTIES, heap=HEAP, java_options=_JAVA_OPTIONS
+        brokers=1, properties=_PROPERTIES, heap=HEAP, java_options=JAVA_OPTIONS
     ) as mq:
         mq.create_topics({SENT_TOPIC: SENT_QUEUES})
         yield mq

@@ -10,7 +10,7 @@ import time
 
 from benchmarks.pull import messages
 from mq_client.blocking import Client
-from mq_client.operations.sending import RoundRobin
+from mq_client.choosers import RoundRobin
 
 TICK_SECONDS = 0.1
 

@@ -367,7 +367,7 @@ class WaitingSum(Part, frozen=True):
     retries: int = 0
     """Number of messages that come again, and that no consumer has got again yet."""
     parked: int = 0
-    """Number of pops that wait for a message. While some wait, there are enough consumers."""
+    """Number of pops that wait for a message."""
 
 
 class JobRecord(Part, frozen=True):
@@ -425,9 +425,12 @@ class GroupStatus(Part, frozen=True):
     best_imbalance: str = ""
     """Best possible imbalance for these queues and consumers."""
     lag: int | None = None
-    """Approximate number of messages not consumed yet. Missing if no broker reports it."""
+    """
+    Approximate number of messages not consumed yet. Missing if no broker reports it. With balance
+    Messages, those that members hold do not count.
+    """
     waiting: WaitingSum | None = None
-    """With balance Messages: what waits at the brokers, approximately. Not what members have."""
+    """With balance Messages: what waits at the brokers, approximately."""
     assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
     """Queues of each consumer."""
     job: JobRecord | None = None

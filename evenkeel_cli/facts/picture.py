@@ -82,7 +82,7 @@ def describe_group(group: ConsumerGroup) -> dict[str, object]:
         "moved": status.moved,
         "imbalance": status.imbalance,
         "lag": status.lag,
-        "waiting": status.waiting and msgspec.to_builtins(status.waiting),
+        "waiting": status.waiting and msgspec.structs.asdict(status.waiting),
         "ready": ready["ready"].plain,
         "reason": ready["why"].plain,
     }

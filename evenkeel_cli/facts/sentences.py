@@ -80,13 +80,16 @@ def _write_headline(group: ConsumerGroup) -> str:
     parts = [
         words.count(status.queues, "queue"),
         words.count(status.consumers, "consumer"),
-        f"epoch {status.epoch}",
     ]
+    is_planned = not planning.explain_no_plan(group)
+    if is_planned:
+        parts.append(f"epoch {status.epoch}")
     if group.spec.job is not None:
         parts.append(f"the job follows {status.adopted_epoch}")
         if status.job is not None and status.job.image:
             parts.append(f"its driver runs {status.job.image}")
-    parts.append(f"{words.count(status.moved, 'queue')} moved so far")
+    if is_planned:
+        parts.append(f"{words.count(status.moved, 'queue')} moved so far")
     if status.lag is not None:
         parts.append(f"lag {status.lag}")
     return f"{group.head.key}: {', '.join(parts)}"

@@ -60,8 +60,9 @@ def count(count: int, what: str) -> str:
 
 def describe_waiting(found: WaitingSum) -> str:
     """Describe what waits at the brokers of a group that is balanced by message."""
-    new, repeated = count(found.ready, "new message"), count(found.retries, "repeated message")
-    return f"waiting at the brokers: {new}, {repeated}, {count(found.parked, 'pop')}"
+    ready = count(found.ready, "ready message")
+    retries = f"{found.retries} {'retry' if found.retries == 1 else 'retries'}"
+    return f"waiting at the brokers: {ready}, {retries}, {count(found.parked, 'pop')}"
 
 
 def join_names(names: Sequence[str]) -> str:

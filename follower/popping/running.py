@@ -27,8 +27,8 @@ from follower.pauses import make_pauses
 from follower.popping.lots import LONGEST_BACKOFF, BrokerClock, Lot, Lots
 from mq_client import errors
 from mq_client.aio import Client
+from mq_client.choosers import RoundRobin
 from mq_client.operations import popping
-from mq_client.operations.sending import RoundRobin
 from mq_client.popping import PoppedMessage
 from mq_client.values import MessageQueue
 

@@ -165,7 +165,10 @@ def count_parked_pops(directory: Directory, group: str, topic: str) -> Flow[dict
     """Count the pops that wait for messages, by broker."""
     request = GetParkedPops(group, topic)
     answers = yield from routing.ask_masters(directory, topic, request)
-    return dict(zip(answers, flows.require_all(answers), strict=True))
+    # A broker that has paused the group, or does not know it, refuses to count.
+    none = (errors.NotPermittedError, errors.GroupUnknownError)
+    found = {broker: 0 if isinstance(each, none) else each for broker, each in answers.items()}
+    return dict(zip(found, flows.require_all(found), strict=True))
 
 
 def count_waiting(directory: Directory, group: str, topic: str) -> Flow[dict[str, Waiting]]:
@@ -180,8 +183,8 @@ def count_waiting(directory: Directory, group: str, topic: str) -> Flow[dict[str
         retries.update((yield from _count_ready(directory, group, topic, source)))
     parked = yield from count_parked_pops(directory, group, topic)
     return {
-        broker: Waiting(ready.get(broker, 0), retries[broker], count)
-        for broker, count in parked.items()
+        broker: Waiting(count, retries[broker], parked.get(broker, 0))
+        for broker, count in ready.items()
     }
 
 
@@ -190,6 +193,6 @@ def _count_ready(
 ) -> Flow[dict[str, int]]:
     """Count the messages of one source that no consumer has got yet, by broker."""
     request = GetLag(group, source.name_topic(group, topic))
-    answers = yield from routing.ask_masters(directory, topic, request)
+    answers = yield from routing.ask_brokers(directory, topic, request)
     lags = zip(answers, flows.require_all(answers), strict=True)
     return {broker: sum(each.ready for each in found) for broker, found in lags}

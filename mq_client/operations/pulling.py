@@ -24,8 +24,8 @@ from mq_client.pulling import (
 )  # fmt: skip
 from mq_client.values import MASTER_ID, Pulled
 
-MAY_PASS = (errors.UnavailableError, errors.BusyError, errors.TopicUnknownError)
-"""Errors after which a retry may succeed. A restarting broker does not know its topics at first."""
+PULL_MAY_PASS = (*errors.MAY_PASS, errors.TopicUnknownError)
+"""The same for pulls: a restarting broker does not know its topics at first."""
 
 
 def pull_batch(
@@ -89,7 +89,7 @@ def _pull_patiently(
                 directory, group, position, enough, failing_since is None
             )
             _refuse(position, answer, is_masters)
-        except MAY_PASS as error:
+        except PULL_MAY_PASS as error:
             now = directory.now()
             failing_since = now if failing_since is None else failing_since
             if now - failing_since >= directory.times.patience:

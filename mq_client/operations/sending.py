@@ -1,68 +1,16 @@
 """Send one message or a batch. A chooser picks the queue. Retries use another broker."""
 
-import secrets
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from mq_client import errors, flows, messages, properties
+from mq_client.choosers import Chooser
 from mq_client.commands.sending import Send, SendBatch
 from mq_client.directory import Directory
 from mq_client.flows import Flow, Pause, Tell
 from mq_client.messages import Message
 from mq_client.operations import routing
 from mq_client.operations.routing import BrokerChoice
-from mq_client.values import MessageQueue, Route, Sent, check_queue
-
-_ANYWHERE = 1 << 20
-"""More queues than any topic has."""
-MAY_PASS = (errors.UnavailableError, errors.BusyError)
-
-
-class Chooser(Protocol):
-    """Picks queues for sends, and may use the outcomes of earlier sends."""
-
-    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
-        """Pick a writable queue, if possible not on the broker that has just failed."""
-
-    def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Note the outcome of a send."""
-
-
-class RoundRobin:
-    """Picks each writable queue in turn, and avoids the broker that has just failed."""
-
-    def __init__(self, start: int | None = None) -> None:
-        """Start at the queue with this index. Default: random, so that clients use all brokers."""
-        self._next = secrets.randbelow(_ANYWHERE) if start is None else start
-
-    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
-        """Pick the next queue on a broker that has not failed, if there is one."""
-        queues = route.writable
-        if not queues:
-            raise errors.NoBrokerError(
-                f"topic {route.topic!r} has no writable queue on a broker with a master"
-            )
-        good = [queue for queue in queues if queue.broker != failed_broker] or queues
-        self._next += 1
-        return good[(self._next - 1) % len(good)]
-
-    def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Ignore the outcome."""
-
-
-class To:
-    """Always picks the same queue."""
-
-    def __init__(self, queue: MessageQueue) -> None:
-        """Check the queue."""
-        self._queue = check_queue(queue)
-
-    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
-        """Return the queue."""
-        return self._queue
-
-    def note_end(self, broker: str, seconds: float, error: errors.MqError | None) -> None:
-        """Ignore the outcome."""
+from mq_client.values import MessageQueue, Route, Sent
 
 
 def send(
@@ -98,7 +46,7 @@ def send(
             stored = yield from flows.ask(address, request, directory.times.answer)
         except errors.MqError as error:
             chooser.note_end(queue.broker, directory.now() - since, error)
-            if not left or not isinstance(error, MAY_PASS):
+            if not left or not isinstance(error, errors.MAY_PASS):
                 raise
             failed = queue.broker
             yield Pause(next(pauses))

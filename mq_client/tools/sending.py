@@ -6,8 +6,8 @@ import sys
 
 from mq_client import errors, tables
 from mq_client.blocking import Client
+from mq_client.choosers import Chooser, RoundRobin, To
 from mq_client.messages import Message
-from mq_client.operations.sending import Chooser, RoundRobin, To
 from mq_client.tables import Growing, Row
 from mq_client.tools import printing
 from mq_client.values import MessageQueue

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mq_client.blocking import Client
+from mq_client.choosers import RoundRobin
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from sandbox import sinks
 from sandbox.node.shop import (
     GROUPS,

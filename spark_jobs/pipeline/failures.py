@@ -9,7 +9,7 @@ from mq_client import errors
 
 _RAISED = re.compile(r"^(?P<kind>[\w.]*\w(?:Error|Exception)): (?P<message>.*)$", re.MULTILINE)
 _PASSING = (
-    errors.UnavailableError, errors.BusyError, errors.PermError,
+    *errors.MAY_PASS, errors.PermError,
     # A restarted name server knows no topic until its brokers have registered again.
     errors.TopicUnknownError,
 )  # fmt: skip

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.values import MessageQueue
 from sandbox.waiting import wait_for
 

@@ -15,8 +15,8 @@ from typing import NamedTuple, Self
 
 from coordinator.sessions import HeldQueues
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.values import MessageQueue
 from sandbox.waiting import wait_for
 from tests.followers import Members

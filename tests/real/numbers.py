@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from mq_client import blocking, errors
+from mq_client.choosers import RoundRobin
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from mq_client.values import MessageQueue
 from sandbox.waiting import wait_for
 

@@ -15,11 +15,11 @@ import pytest
 
 from mq_client import aio, answers, errors
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.commands.base import Done, send_as
 from mq_client.directory import Times
 from mq_client.frames import Frame
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.pulling import MOST_MESSAGES, BeyondEndError, OffsetGoneError, Position
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import asking, rocketmq

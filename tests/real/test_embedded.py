@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mq_client import blocking
+from mq_client.choosers import RoundRobin
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from sandbox import archive, jars, process
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for

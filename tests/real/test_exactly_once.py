@@ -21,8 +21,8 @@ import pytest
 
 from follower.positions import Step, keep_positions
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.values import MessageQueue
 from sandbox import debian, postgres, rocketmq
 from sandbox.waiting import wait_for

@@ -7,10 +7,10 @@ import pytest
 
 from mq_client import errors
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.commands.offsets import GetMaxOffset
 from mq_client.directory import Times
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import asking, jars, rocketmq

@@ -18,10 +18,10 @@ from follower.core import EACH_QUEUE
 from follower.options import FollowerOptions
 from mq_client import errors
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.commands.offsets import CommitOffset
 from mq_client.frames import Frame
 from mq_client.messages import Message, StoredMessage
-from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 from sandbox import rocketmq

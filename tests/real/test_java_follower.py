@@ -27,8 +27,8 @@ from contract.assignment import QueueIds
 from contract.following import GroupSource, MemberAnswer, MemberRequest
 from contract.kinds.groups import OnOutage
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from sandbox import jars, java_follower, rocketmq
 from sandbox.waiting import wait_for
 from tests import coordinating

@@ -8,10 +8,10 @@ import pytest
 
 from mq_client import aio, errors, filters, values
 from mq_client.blocking import Client, membership
+from mq_client.choosers import To
 from mq_client.commands.membership import GetMemberIds, GetMembers
 from mq_client.directory import Times
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from sandbox import asking, rocketmq, waiting
 from sandbox.waiting import wait_for

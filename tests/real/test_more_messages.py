@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from mq_client import aio, batch_body, blocking, errors, filters, flows, properties, values, wire
+from mq_client.choosers import To
 from mq_client.commands.sending import SendBatch
 from mq_client.messages import Message, StoredMessage
-from mq_client.operations.sending import To
 from mq_client.pulling import Batch, Position
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import rocketmq

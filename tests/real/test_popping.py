@@ -13,9 +13,9 @@ import pytest
 
 from mq_client import aio, errors
 from mq_client.blocking import Client
+from mq_client.choosers import RoundRobin
 from mq_client.command_line import main
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from mq_client.popping import PoppedMessage, Waiting
 from mq_client.values import GroupConfig, RequestMode
 from sandbox import jars, rocketmq
@@ -27,25 +27,14 @@ from tests.followers import Followers
 pytestmark = pytest.mark.skipif(jars.find_java() is None, reason="no Java: RocketMQ cannot run")
 
 GUIDE = Path(__file__).parents[2] / "docs" / "single-messages.md"
-WHEEL = {"timerWheelEnable": "true"}
-STORES = {
-    "files": WHEEL,
-    "rocksdb": {
-        **WHEEL,
-        "popConsumerKVServiceInit": "true",
-        "popConsumerKVServiceEnable": "true",
-        "popConsumerFSServiceInit": "false",
-    },
-}
-MEMORY = "-XX:MaxDirectMemorySize=1g"
-"""With less, the file store may lose messages that should come again, without a word."""
 GROUP, BROKER = "billing", "broker-a"
 LONG_MS, SHORT_MS = 600_000, 1_000
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=rocketmq.POP_STORES)
 def popping_mq(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
-    with rocketmq.run(1, properties=STORES[request.param], java_options=[MEMORY]) as mq:
+    properties = rocketmq.POP_STORES[request.param]
+    with rocketmq.run(1, properties=properties, java_options=[rocketmq.POP_MEMORY]) as mq:
         with Client(mq.name_server.address) as client:
             client.put_group(GroupConfig(GROUP))
         yield mq

@@ -9,10 +9,10 @@ import trustme
 
 from mq_client import aio, blocking, errors
 from mq_client.acl import Credentials
+from mq_client.choosers import RoundRobin
 from mq_client.commands.cluster import GetRuntimeInfo
 from mq_client.flows import ask
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from mq_client.pulling import Position
 from mq_client.values import TopicConfig
 from sandbox import jars, rocketmq

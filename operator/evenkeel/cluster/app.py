@@ -112,7 +112,7 @@ async def run(options: Options) -> None:
         objects = metrics.ObjectMetrics(
             operator.cache.topics.list_values,
             operator.cache.list_groups,
-            lambda: operator.loop.counted if operator.loop else {},
+            lambda: operator.loop.censuses if operator.loop else {},
         )
         registry.register(objects)
         registry.register(metrics.LoopMetrics(lambda: operator.loop))

@@ -151,9 +151,9 @@ class Loop:
         return self._brokers.requests
 
     @property
-    def counted(self) -> Mapping[Key, Census]:
+    def censuses(self) -> Mapping[Key, Census]:
         """What brokers last reported about each group."""
-        return self._observer.counted
+        return self._observer.censuses
 
     async def close(self) -> None:
         """Finish the work in progress."""

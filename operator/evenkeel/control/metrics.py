@@ -41,9 +41,10 @@ _GROUPS = {
     "best_imbalance": "Best possible imbalance for these queues and consumers",
     "epoch": "Number of the published assignment",
     "adopted_epoch": "Number of the assignment that the job follows",
-    "lag_messages": "Messages not consumed yet, as last measured by the leader",
+    "lag_messages": "Messages not consumed yet, as last measured by the leader; with balance "
+    "Messages, without those that members hold",
     "ready_messages": "Messages that no consumer has got yet, by broker; only with balance "
-    "Messages",
+    "Messages. Before the first pop, deleted messages count too",
     "retry_messages": "Messages that come again, and that no consumer has got again yet, by "
     "broker; only with balance Messages",
     "parked_pops": "Pops that wait for a message, by broker; only with balance Messages",
@@ -87,7 +88,7 @@ class ObjectMetrics(Collector):
         self,
         topics: Callable[[], Iterable[Topic]],
         groups: Callable[[], Iterable[ConsumerGroup]],
-        counted: Callable[[], Mapping[Key, Census]] = dict,
+        censuses: Callable[[], Mapping[Key, Census]] = dict,
     ) -> None:
         """
         Store the functions that return topics, groups and the answers of brokers at each scrape.
@@ -97,13 +98,13 @@ class ObjectMetrics(Collector):
         """
         self._topics = topics
         self._groups = groups
-        self._counted = counted
+        self._censuses = censuses
         self._known: dict[Key, _GroupFigures] = {}
 
     def collect(self) -> Iterable[Metric]:
         """Make all metrics."""
         groups = self._compute_figures()
-        measured = {key: _read_measured(found) for key, found in self._counted().items()}
+        measured = {key: _read_measured(found) for key, found in self._censuses().items()}
         for name, text in _GROUPS.items():
             family = _build_gauge(f"group_{name}", text, _MORE_LABELS.get(name, ()))
             for each in groups:
@@ -215,18 +216,16 @@ def _read_figures(group: ConsumerGroup) -> Figures:
     found: dict[str, float | None] = {
         "queues": status.queues,
         "consumers": status.consumers,
-        "idle_consumers": 0
-        if planning.is_by_message(group)
-        else sum(not each.queues for each in status.assignments),
-        "unowned_queues": 0
-        if planning.is_by_message(group)
-        else _count_unowned(status, sum(count for _, count in owned)),
+        "idle_consumers": sum(not each.queues for each in status.assignments),
+        "unowned_queues": _count_unowned(status, sum(count for _, count in owned)),
         "imbalance": float(status.imbalance or 1),
         "best_imbalance": float(status.best_imbalance or 1),
         "epoch": status.epoch,
         "ready": _read_condition(group, ConditionType.READY),
         "paused": findings.is_paused(group),
     }
+    if planning.is_by_message(group):  # its queues need no owners
+        found |= {"idle_consumers": 0, "unowned_queues": 0}
     if (job := group.spec.job) is not None:
         found["adopted_epoch"] = status.adopted_epoch
         found["job_running"] = _read_condition(group, ConditionType.JOB_RUNNING)
@@ -243,14 +242,14 @@ def _read_figures(group: ConsumerGroup) -> Figures:
     return figures
 
 
-def _read_measured(counted: Census) -> Figures:
+def _read_measured(census: Census) -> Figures:
     """Read the figures that brokers have reported."""
     found: Figures = {
-        name: [((broker,), getattr(each, field)) for broker, each in counted.waiting_at.items()]
+        name: [((broker,), getattr(each, field)) for broker, each in census.waiting_at.items()]
         for name, field in _WAITING.items()
     }
-    if counted.lag is not None:
-        found["lag_messages"] = [((), counted.lag)]
+    if census.lag is not None:
+        found["lag_messages"] = [((), census.lag)]
     return found
 
 

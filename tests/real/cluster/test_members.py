@@ -13,8 +13,8 @@ import pytest
 
 from mq_client import filters
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.values import MessageQueue
 from sandbox import ports
 from sandbox.kubernetes import Cluster

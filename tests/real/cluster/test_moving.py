@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mq_client import blocking
+from mq_client.choosers import RoundRobin
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from sandbox import go, jars, process, programs
 from sandbox.kubernetes import Cluster
 from sandbox.process import ChildProcess

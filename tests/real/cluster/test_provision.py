@@ -10,8 +10,8 @@ import pytest
 
 from evenkeel.control.provisioning.topic_settings import GetSettings, Settings
 from mq_client.blocking import Client
+from mq_client.choosers import To
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.values import WRITE, MessageQueue, TopicConfig
 from sandbox import asking
 from sandbox.rocketmq import Broker, RocketMq

@@ -12,11 +12,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mq_client import blocking, errors
+from mq_client.choosers import To
 from mq_client.commands.base import Request
 from mq_client.commands.cluster import DeleteTopic, ForgetTopic
 from mq_client.frames import Frame
 from mq_client.messages import Message, StoredMessage
-from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 from sandbox import asking

@@ -16,8 +16,8 @@ import pytest
 
 from contract.exit_codes import PERMANENT, TRY_AGAIN
 from mq_client import blocking
+from mq_client.choosers import RoundRobin
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from sandbox import executors, jars
 from sandbox.jobs import SPARK, RunningJob
 from sandbox.kubernetes import Cluster

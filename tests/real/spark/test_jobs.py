@@ -13,9 +13,9 @@ import pytest
 
 from contract.exit_codes import DONE, PERMANENT
 from mq_client import blocking, flows
+from mq_client.choosers import RoundRobin
 from mq_client.commands.sending import Send
 from mq_client.messages import Message
-from mq_client.operations.sending import RoundRobin
 from mq_client.pulling import Position
 from sandbox import jars
 from sandbox.jobs import PATIENCE_SECONDS, SPARK, RunningJob

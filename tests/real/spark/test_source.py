@@ -7,9 +7,9 @@ Several tests cover bugs of other connectors. Their docstrings name these bugs i
 import pytest
 
 from mq_client import batch_body, blocking, flows
+from mq_client.choosers import To
 from mq_client.commands.sending import SendBatch
 from mq_client.messages import Message
-from mq_client.operations.sending import To
 from mq_client.pulling import Position
 from mq_client.values import WRITE, MessageQueue, TopicConfig
 from sandbox import asking

@@ -7,8 +7,8 @@ import pytest
 
 from demo.sender import A_BATCH, Sender
 from mq_client import errors
+from mq_client.choosers import Chooser
 from mq_client.messages import Message
-from mq_client.operations.sending import Chooser
 
 BUSY = errors.BusyError("SEND_BATCH_MESSAGE orders", "a:1", 2, "broker busy")
 SILENT = errors.DeadlineError("no answer")

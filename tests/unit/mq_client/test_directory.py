@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from mq_client import directory, errors
+from mq_client.choosers import RoundRobin
 from mq_client.directory import Directory
 from mq_client.machine import Machine
-from mq_client.operations.sending import RoundRobin
 from mq_client.values import BrokerRoute, MessageQueue, Route
 
 

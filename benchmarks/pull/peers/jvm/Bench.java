@@ -18,6 +18,7 @@ final class Bench {
             case "RawPull" -> new RawPull(nameServer, atOnce);
             case "LitePull" -> new LitePull(nameServer, atOnce);
             case "Push" -> new Push(nameServer);
+            case "Pop" -> new Pop(nameServer);
             case "BatchSend" -> new BatchSend(nameServer, atOnce);
             default -> throw new IllegalArgumentException("unknown client " + args[0]);
         };

@@ -94,7 +94,7 @@ class GroupObserver:
         return found.places >= set(topic_keys.list_keys(group, self._world.find_topic))
 
     @property
-    def counted(self) -> dict[Key, Census]:
+    def censuses(self) -> dict[Key, Census]:
         """What brokers last reported about each group."""
         found = {key: notes.census for key, notes in self._notes.items()}
         return {key: census for key, census in found.items() if census is not None}
@@ -202,6 +202,9 @@ class GroupObserver:
         key, asked, notes = group.head.key, self._list_asked(group), self._find_notes(group)
         before = (notes.census, notes.census_error, notes.pop_trouble)
         found, census_error = notes.census or Census(), None
+        rival, _ = self._find_rival(group)
+        is_popping = planning.is_by_message(group) and rival is None
+        trouble = await self._prepare_pops(group, asked) if is_popping else notes.pop_trouble
         with contextlib.suppress(
             MqError, NotReadyError
         ):  # the conditions of the Topic report these errors
@@ -216,9 +219,6 @@ class GroupObserver:
                 found = replace(found, members=members, places=where)
             except (MqError, NotReadyError) as error:
                 census_error = str(error)
-        rival, _ = self._find_rival(group)
-        is_popping = planning.is_by_message(group) and rival is None
-        trouble = await self._prepare_pops(group, asked) if is_popping else notes.pop_trouble
         if self._world.find_group(key) is None:  # the group was deleted in the meantime
             return False
         notes = self._find_notes(group)

@@ -42,6 +42,11 @@ def prepare(
     seconds = directory.times.answer
     known = _take(wrong, (yield from flows.ask_all(addresses, GetGroups(), seconds)))
     missing = {broker: addresses[broker] for broker, found in known.items() if group not in found}
+    wrong += [
+        f"{broker}: it gives the group {group!r} no messages (consumeEnable=false)"
+        for broker, found in known.items()
+        if group in found and not found[group].is_enabled
+    ]
     refuse()
     put = PutGroup(GroupConfig(group))
     created = _take(wrong, (yield from flows.ask_all(missing, put, seconds)))

@@ -294,10 +294,10 @@ def test_broadcasting_has_nothing_to_explain_but_that() -> None:
 def test_a_group_by_message_has_no_owners_to_explain() -> None:
     found = group(balance="Messages", consumers={"members": {}})
     sight = GroupSurroundings({ORDERS: topic()}, live=[LiveMember("a", START)])
-    sight = replace(sight, waiting=WaitingSum(1, 2, 0))
+    sight = replace(sight, waiting=WaitingSum(2, 1, 0))
     found = replace(found, status=group_status.decide(found, sight, START).status)
     shown = sentences.explain_group(explained(found, 1))
-    assert "Waiting at the brokers: 1 new message, 2 repeated messages, 0 pops." in shown
+    assert "Waiting at the brokers: 2 ready messages, 1 retry, 0 pops." in shown
     assert "balance Messages: any member gets any message, so queues have no owners." in shown
     assert "The next plan" not in shown
     with pytest.raises(EvenkeelError, match="queues have no owners"):

@@ -130,18 +130,18 @@ def test_slots_that_are_empty_show_as_such() -> None:
 def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
     found = group(balance="Messages", consumers={"members": {}})
     live = [LiveMember("a", START), LiveMember("b", START)]
-    sight = GroupSurroundings({ORDERS: topic()}, live=live, lag=7, waiting=WaitingSum(4, 3, 1))
+    sight = GroupSurroundings({ORDERS: topic()}, live=live, lag=4, waiting=WaitingSum(4, 0, 1))
     found = replace(found, status=group_status.decide(found, sight, START).status)
     lines = plain(picture.draw_one(Look(found)))
     assert lines == [
-        "billing  8 queues  2 consumers  lag 7  ready True  Assigned",
+        "billing  8 queues  2 consumers  lag 4  ready True  Assigned",
         "CONSUMER",
         "a",
         "b",
-        "waiting at the brokers: 4 new messages, 3 repeated messages, 1 pop",
+        "waiting at the brokers: 4 ready messages, 0 retries, 1 pop",
     ]
     facts = json.loads(json.dumps(picture.describe(Look(found))))
-    assert facts["waiting"] == {"ready": 4, "retries": 3, "parked": 1}
+    assert facts["waiting"] == {"ready": 4, "retries": 0, "parked": 1}
     assert picture.describe_group(group())["waiting"] is None
 
 

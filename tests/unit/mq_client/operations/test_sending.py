@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from mq_client import errors
+from mq_client.choosers import RoundRobin, To
 from mq_client.messages import Message
 from mq_client.operations import sending
-from mq_client.operations.sending import RoundRobin, To
 from mq_client.values import BrokerRoute, MessageQueue, Route, Sent, Stored
 from tests.scripted import Stage
 
@@ -104,12 +104,6 @@ def test_a_queue_of_another_topic_is_no_choice(send: Callable[..., Any]) -> None
     here = stage()
     with pytest.raises(errors.UsageError, match=r"picked bills@broker-a 0 for .* 'orders'"):
         here.play(send(here.directory, To(MessageQueue("bills", "broker-a", 0))), [HERE])
-
-
-def test_round_robins_begin_at_different_queues() -> None:
-    """Otherwise many producers that start together would all begin with the same broker."""
-    route = Route("orders", (BrokerRoute("broker-a", "c", {0: "a:1"}, 1000, 1000, 6),))
-    assert len({RoundRobin().choose(route, None) for _ in range(9)}) > 1
 
 
 @pytest.mark.parametrize("number", [-1, "0", 1 << 31])

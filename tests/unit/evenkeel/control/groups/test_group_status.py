@@ -422,7 +422,7 @@ def test_what_waits_is_written_when_its_magnitude_changes_or_pops_begin_to_wait(
     first = decide(None, 10, 0, 3)
     assert (first.lag, first.waiting) == (10, WaitingSum(10, 0, 3))
     assert decide(first, 12, 5, 1) == first
-    for waiting in ((9, 0, 3), (99, 10, 3), (10, 0, 0)):
+    for waiting in ((9, 1, 3), (80, 10, 3), (100, 0, 3), (10, 0, 0)):
         later = decide(first, *waiting)
         assert (later.lag, later.waiting) == (sum(waiting[:2]), WaitingSum(*waiting))
 

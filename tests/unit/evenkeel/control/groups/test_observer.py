@@ -407,8 +407,8 @@ def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
         scene.ask()
         seen = scene.view().seen
         assert (seen.lag, seen.waiting) == (43, WaitingSum(22, 21, 32))
-        counted = scene.observer.counted[scene.group.head.key]
-        assert counted.waiting_at["broker-a"] == Waiting(15, 21, 32)
+        found_now = scene.observer.censuses[scene.group.head.key]
+        assert found_now.waiting_at["broker-a"] == Waiting(15, 21, 32)
 
 
 def _explain(scene: Scene) -> str:
