@@ -1,8 +1,8 @@
 """
 Measures memory and CPU of operator, driver and executors, and how long a driver's start takes.
 
-`python -m benchmarks.footprint` prints a table, and each figure beside its target. Exits with 1 if a target is missed. Runs on a
-real node, which needs root.
+`python -m benchmarks.footprint` prints a table, and each figure beside its target. It exits with 1
+if a target is missed. It runs on a real node, which needs root.
 """
 
 import argparse
