@@ -7,6 +7,7 @@ from typing import Any
 
 from evenkeel import manifests
 from evenkeel.control.groups import group_status
+from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel.control.jobs.states import JobSeen, JobState, Report, SlotExecutor
 from evenkeel.objects import ConsumerGroup, Key, Topic
@@ -38,6 +39,14 @@ def group(annotations: Mapping[str, str] | None = None, **spec: Any) -> Consumer
     metadata = {"name": "billing", "generation": 1, "annotations": annotations or {}}
     whole = {"topics": [{"name": "orders"}], **consumers, **spec}
     return manifests.read_group({"kind": "ConsumerGroup", "metadata": metadata, "spec": whole})
+
+
+def by_message(*names: str, **seen: Any) -> ConsumerGroup:
+    """Make a group that is balanced by message, with these members, as the operator sees it."""
+    found = group(balance="Messages", consumers={"members": {}})
+    live = [LiveMember(name, START) for name in names]
+    sight = GroupSurroundings({ORDERS: topic()}, live=live, **seen)
+    return replace(found, status=group_status.decide(found, sight, START).status)
 
 
 def members(*names: str, zones: Mapping[str, str] | None = None) -> list[Member]:

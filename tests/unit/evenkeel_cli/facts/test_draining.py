@@ -5,7 +5,15 @@ import pytest
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
 from evenkeel_cli.facts import draining
-from tests.unit.evenkeel_cli.scenes import JOB, after, annotated, group, members, running
+from tests.unit.evenkeel_cli.scenes import (
+    JOB,
+    after,
+    annotated,
+    by_message,
+    group,
+    members,
+    running,
+)
 
 PODS = after(group(), members("pod-a", "pod-b"))
 OF_A_JOB = after(group(job=JOB), running(slot_0="1", slot_1="2"))
@@ -49,6 +57,11 @@ def test_a_list_names_its_consumers_itself() -> None:
 def test_what_is_no_pod_that_reads_is_refused_with_what_there_is(pod: str, complaint: str) -> None:
     with pytest.raises(EvenkeelError, match=complaint):
         sorted_out("pod-a", pod, groups=(PODS, OF_A_JOB))
+
+
+def test_a_member_by_message_has_no_queues_to_take_away() -> None:
+    with pytest.raises(EvenkeelError, match=r"balanced by message, so it has no queues: delete"):
+        sorted_out("a", groups=(by_message("a"),))
 
 
 def test_the_executor_that_is_gone_from_an_empty_slot_is_no_pod_that_reads() -> None:

@@ -26,6 +26,7 @@ from tests.unit.evenkeel_cli.scenes import (
     START,
     after,
     annotated,
+    by_message,
     explained,
     group,
     members,
@@ -292,11 +293,9 @@ def test_broadcasting_has_nothing_to_explain_but_that() -> None:
 
 
 def test_a_group_by_message_has_no_owners_to_explain() -> None:
-    found = group(balance="Messages", consumers={"members": {}})
-    sight = GroupSurroundings({ORDERS: topic()}, live=[LiveMember("a", START)])
-    sight = replace(sight, waiting=WaitingSum(2, 1, 0))
-    found = replace(found, status=group_status.decide(found, sight, START).status)
+    found = by_message("a", waiting=WaitingSum(2, 1, 0))
     shown = sentences.explain_group(explained(found, 1))
+    assert shown.startswith("billing: 8 queues, 1 consumer\n")
     assert "Waiting at the brokers: 2 ready messages, 1 retry, 0 pops." in shown
     assert "balance Messages: any member gets any message, so queues have no owners." in shown
     assert "The next plan" not in shown

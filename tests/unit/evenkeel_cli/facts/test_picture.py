@@ -1,29 +1,23 @@
 """`evenkeel top`: tables of groups, and a map of queues that needs no colours."""
 
 import json
-from dataclasses import replace
 
 import pytest
 from rich.text import Text
 
 from contract.kinds.groups import WaitingSum
-from evenkeel.control.groups import group_status
-from evenkeel.control.groups.member_slots import LiveMember
-from evenkeel.control.groups.surroundings import GroupSurroundings
 from evenkeel_cli.facts import measured, picture
 from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
 from lb_core.model import Queue
 from tests.unit.evenkeel_cli.scenes import (
     JOB,
-    ORDERS,
-    START,
     after,
     annotated,
+    by_message,
     group,
     members,
     running,
-    topic,
 )
 
 BEGUN = after(group(job=JOB), running(0, slot_0="1", slot_1="2"))
@@ -128,10 +122,7 @@ def test_slots_that_are_empty_show_as_such() -> None:
 
 
 def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
-    found = group(balance="Messages", consumers={"members": {}})
-    live = [LiveMember("a", START), LiveMember("b", START)]
-    sight = GroupSurroundings({ORDERS: topic()}, live=live, lag=4, waiting=WaitingSum(4, 0, 1))
-    found = replace(found, status=group_status.decide(found, sight, START).status)
+    found = by_message("a", "b", lag=4, waiting=WaitingSum(4, 0, 1))
     lines = plain(picture.draw_one(Look(found)))
     assert lines == [
         "billing  8 queues  2 consumers  lag 4  ready True  Assigned",
