@@ -10,17 +10,24 @@ from tests.real.numbers import Numbers, arrived
 
 MANIFESTS = Path(__file__).with_name("manifests")
 GROUP, FLOW, TOPIC = "billing", "flow", "orders"
+OF_MEMBERS, PARCELS = "shipping", "parcels"
+BY_MESSAGE, LETTERS = "sorting", "letters"
 
 
 class CheckedShop(Shop):
-    """A shop with groups whose jobs read one topic, and a group whose members read another."""
+    """
+    A shop with groups whose jobs read one topic, and groups whose members read others.
+
+    One of these is balanced by message.
+    """
 
     def __init__(self, node: SandboxNode, folder: Path) -> None:
         """Install nothing yet."""
         super().__init__(node, folder)
         self.group = ShopGroup(self, GROUP)
         self.flow = ShopGroup(self, FLOW)
-        self.members = CheckedMembers(self)
+        self.members = CheckedMembers(self, OF_MEMBERS, PARCELS)
+        self.poppers = CheckedMembers(self, BY_MESSAGE, LETTERS)
         self._numbers: Numbers | None = None
 
     def apply_file(self, manifest: str) -> None:

@@ -34,3 +34,4 @@ def shop(folder: Path) -> Iterator[CheckedShop]:
         finally:
             it.end_numbers()
             it.members.stop_sending()
+            it.poppers.stop_sending()

@@ -52,7 +52,7 @@ def step(
     "each of the two followers reads 4 queues",
 )
 def begin_members(it: CheckedShop) -> None:
-    it.members.begin(MEMBERS)
+    it.members.begin(MEMBERS, queues=4, spec={})
     status = it.members.wait_until_followed(MEMBERS)
     assert count_loads(status) == {"shipping-0": 4, "shipping-1": 4}
 

@@ -1,11 +1,11 @@
-"""All steps, in order: a group with a job, then a group with members, then the uninstallation."""
+"""All steps, in order: groups with jobs, with members, by message, then the uninstallation."""
 
 from sandbox.node.shop import OPERATORS, RELEASE
-from tests.e2e import job_story, members_story
+from tests.e2e import job_story, members_story, messages_story
 from tests.e2e.checked import CheckedShop
 from tests.e2e.steps import Steps
 
-STEPS = [*job_story.STEPS, *members_story.STEPS]
+STEPS = [*job_story.STEPS, *members_story.STEPS, *messages_story.STEPS]
 step = Steps(STEPS)
 
 

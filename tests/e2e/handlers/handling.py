@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from mq_client.messages import StoredMessage
 
 _OUT = os.open(
-    f"/state/shipping/{os.environ['POD_NAME']}", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644
+    f"{os.environ['HANDLED']}/{os.environ['POD_NAME']}",
+    os.O_CREAT | os.O_APPEND | os.O_WRONLY,
+    0o644,
 )
 
 
