@@ -9,12 +9,13 @@ import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import page, peers, progress, targets
 from benchmarks.messages import popping, report, workers
-from benchmarks.messages.report import Row
-from benchmarks.messages.workers import Worked
+from benchmarks.messages.report import Case, DelayCase, Row
+from benchmarks.messages.workers import Delays, Place, Worked
 from benchmarks.pull import programs, stage
 from benchmarks.pull.player import Job
 from benchmarks.pull.programs import Program, Running
@@ -22,27 +23,46 @@ from sandbox import jars, process, rocketmq
 from sandbox.rocketmq import RocketMq
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-messages.md"
-MESSAGES, QUEUES, ROUNDS, WARM_UP = 40_000, 8, 5, 2
-QUICK_MESSAGES, QUICK_ROUNDS = 4_000, 1
-WORKED, QUICK_WORKED = 6_400, 640
-"""Messages for the workers."""
+QUEUES, WARM_UP = 8, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    messages: int
+    rounds: int
+    worked: int
+    """Messages for the workers."""
+    seconds: float
+    """How long messages are sent whose delays are measured."""
+
+
+WHOLE = Size(40_000, 5, 12_800, 30.0)
+QUICK = Size(4_000, 1, 640, 3.0)
 
 
 def main() -> int:
     """Measure, print, compare."""
     options = _parse_options()
+    size = QUICK if options.quick else WHOLE
     rows: list[Row] = []
-    worked: dict[tuple[str, str], Worked] = {}
+    worked: dict[Case, Worked] = {}
+    delays: dict[DelayCase, Delays] = {}
     try:
         for store in rocketmq.POP_STORES:
             with _start(store) as mq:
-                rows += _measure_rates(mq, store, is_quick=options.quick)
-                worked |= _measure_workers(mq, store, QUICK_WORKED if options.quick else WORKED)
+                rows += _measure_rates(mq, store, size)
+                worked |= _measure_workers(mq, store, size)
+                delays |= _measure_delays(mq, store, size)
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-messages: {error}", file=sys.stderr)
         return 2
-    body = [*report.make_table(rows), "", *report.make_workers_table(worked)]
-    figures = list(report.list_figures(rows, worked))
+    body = [
+        *report.make_table(rows), "", *report.make_workers_table(worked), "",
+        *report.make_delays_table(delays),
+    ]  # fmt: skip
+    figures = list(report.list_figures(rows, worked, delays))
     print("\n".join([*body, "", *targets.format_lines(figures)]))
     if options.update:
         page.write(RESULTS, report.format_page(body, figures))
@@ -68,10 +88,10 @@ def _start(store: str) -> AbstractContextManager[RocketMq]:
     )
 
 
-def _measure_rates(mq: RocketMq, store: str, *, is_quick: bool) -> Iterator[Row]:
+def _measure_rates(mq: RocketMq, store: str, size: Size) -> Iterator[Row]:
     """Let the programs pop all messages in turn. The first rounds are for warming up."""
-    job = Job("popped", QUEUES, QUICK_MESSAGES if is_quick else MESSAGES)
-    rounds = WARM_UP + (QUICK_ROUNDS if is_quick else ROUNDS)
+    job = Job("popped", QUEUES, size.messages)
+    rounds = WARM_UP + size.rounds
     progress.say(f"{store}: filling {job}")
     stage.fill(mq, job)
     for number in range(rounds):
@@ -89,19 +109,30 @@ def _measure_rates(mq: RocketMq, store: str, *, is_quick: bool) -> Iterator[Row]
         yield Row(measured[WARM_UP:], store, work, running.program.name)
 
 
-def _measure_workers(mq: RocketMq, store: str, messages: int) -> dict[tuple[str, str], Worked]:
+def _measure_workers(mq: RocketMq, store: str, size: Size) -> Iterator[tuple[Case, Worked]]:
     """Measure workers by message and by queue, on the same messages."""
-    job = Job("worked", workers.QUEUES, messages)
+    job = Job("worked", workers.QUEUES, size.worked)
     stage.fill(mq, job)
-    name_server = mq.name_server.address
-    progress.say(f"{store}: {workers.WORKERS} workers")
-    popping.prepare_group(name_server, "bench-workers", job.topic)
-    by_message = workers.work_by_message(name_server, "bench-workers", job.topic, messages)
-    by_queue = workers.work_by_queue(name_server, "bench-readers", job.topic, messages)
-    return {
-        (store, report.BY_MESSAGE): asyncio.run(by_message),
-        (store, report.BY_QUEUE): asyncio.run(by_queue),
-    }
+    for balance, run in report.BALANCES.items():
+        progress.say(f"{store}: {workers.WORKERS} workers {balance}")
+        group = f"bench-workers-{balance.split()[-1]}"
+        place = Place(mq.name_server.address, group, job.topic, job.queues)
+        yield (store, balance), asyncio.run(workers.share(run, place, job.messages))
+
+
+def _measure_delays(mq: RocketMq, store: str, size: Size) -> Iterator[tuple[DelayCase, Delays]]:
+    """Measure how long messages wait: without work, with work, and with one slow worker."""
+    for number, (scene, (slow, work)) in enumerate(report.SCENES.items()):
+        for balance, run in report.BALANCES.items():
+            progress.say(f"{store}: delays {balance}, {scene}")
+            kind = balance.split()[-1]
+            place = Place(
+                mq.name_server.address, f"bench-{kind}-{number}", f"timed-{kind}-{number}",
+                workers.FEW_WORKERS,
+            )  # fmt: skip
+            mq.create_topics({place.topic: place.queues})
+            delays = workers.time_delays(run, place, slow, work, size.seconds)
+            yield (store, balance, scene), asyncio.run(delays)
 
 
 def _ours() -> Program:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks import page, peers, targets
 from benchmarks.messages import popping, workers
-from benchmarks.messages.workers import Worked
+from benchmarks.messages.workers import Run, Worked
 from benchmarks.pull import messages, stage
 from benchmarks.pull.programs import HEAP, Rounds
 from benchmarks.targets import Figure
@@ -15,8 +15,41 @@ from sandbox import jars, rocketmq
 
 OURS, JAVA = "Evenkeel", "DefaultMQPushConsumer"
 BY_MESSAGE, BY_QUEUE = "by message", "by queue"
+BALANCES: Mapping[str, Run] = {BY_MESSAGE: workers.run_by_message, BY_QUEUE: workers.run_by_queue}
+IDLE, ALIKE, ONE_SLOW = "no work", "all alike", "one slow"
+SCENES: Mapping[str, tuple[float, float]] = {
+    IDLE: (0.0, 0.0),
+    ALIKE: (workers.WORK_SECONDS, workers.WORK_SECONDS),
+    ONE_SLOW: (workers.SLOW_SECONDS, workers.WORK_SECONDS),
+}
+"""How long the first worker needs for a message, and each of the others, in seconds."""
 RATE_RATIO, CPU_RATIO = 1.5, 0.5
 WORKERS_RATIO, MOST_UNEVEN_PERCENT = 7.0, 10.0
+MOST_LATER_MS, SLOW_RATIO = 1.0, 1.2
+"""How much later than a pull a pop may be, and what still counts as unchanged."""
+
+Case = tuple[str, str]
+"""A store, and how the work is balanced."""
+DelayCase = tuple[str, str, str]
+"""The same, and a scene."""
+
+
+_MS, _SLOW_MS = 1000 * workers.WORK_SECONDS, 1000 * workers.SLOW_SECONDS
+_WORDS = f"""\
+One broker on the same machine, with each of the two stores for what is popped. Bodies
+have {messages.BODY_BYTES:,} bytes. `pop` is the client alone, with {popping.AT_ONCE} pops of
+{popping.BATCH} messages under way, each acknowledged at once. `handle` is a handler that does
+nothing, of a follower with batches of {popping.BATCH}, or of {JAVA} in POP
+mode with its defaults. `CPU us` is the client's CPU time per message. Programs take turns.
+Figures are medians of the rounds; warm-up rounds are dropped.
+
+Workers: {workers.WORKERS} members in one process need {_MS:g} ms for a message. The topic has
+{workers.QUEUES} queues.
+
+Delays: {workers.A_SECOND} messages a second for {workers.FEW_WORKERS} workers. By queue, each of
+them has a queue. A delay is the time from the begin of a send until a handler has the message.
+The workers need no time, or {_MS:g} ms for a message, and one of them {_SLOW_MS:g} ms. `others`
+leaves out the slow one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +79,7 @@ def make_table(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def make_workers_table(worked: Mapping[tuple[str, str], Worked]) -> Iterator[str]:
+def make_workers_table(worked: Mapping[Case, Worked]) -> Iterator[str]:
     """Yield what the workers did."""
     yield f"{'store':<9}{'workers':<12}{'messages/s':>12}{'fewest':>8}{'most':>8}"
     for (store, balance), found in worked.items():
@@ -56,8 +89,21 @@ def make_workers_table(worked: Mapping[tuple[str, str], Worked]) -> Iterator[str
         )
 
 
-def list_figures(rows: Sequence[Row], worked: Mapping[tuple[str, str], Worked]) -> Iterator[Figure]:
-    """Compare each of our rows with the peer's."""
+def make_delays_table(delays: Mapping[DelayCase, Delays]) -> Iterator[str]:
+    """Yield how long messages waited, in milliseconds."""
+    yield f"{'store':<9}{'workers':<12}{'':<11}{'50 %':>9}{'99 %':>10}{'others, 99 %':>14}   (ms)"
+    for (store, balance, scene), found in delays.items():
+        others = found.find(0.99, first_worker=1)
+        yield (
+            f"{store:<9}{balance:<12}{scene:<11}{found.find(0.5):>9,.1f}{found.find(0.99):>10,.1f}"
+            f"{others:>14,.1f}"
+        )
+
+
+def list_figures(
+    rows: Sequence[Row], worked: Mapping[Case, Worked], delays: Mapping[DelayCase, Delays]
+) -> Iterator[Figure]:
+    """Compare our figures with the peer's, and by message with by queue."""
     for store in rocketmq.POP_STORES:
         [java] = [row for row in rows if (row.store, row.program) == (store, JAVA)]
         for row in rows:
@@ -73,6 +119,14 @@ def list_figures(rows: Sequence[Row], worked: Mapping[tuple[str, str], Worked]) 
         name = f"{store}, a worker's messages beside the mean, at most"
         uneven = 100 * popped.unevenness
         yield Figure(name, uneven, None, MOST_UNEVEN_PERCENT, "%", at_least=False)
+        later = [delays[store, each, IDLE].find(0.5) for each in BALANCES]
+        name = f"{store}, half of all messages wait longer than by queue by"
+        yield Figure(name, later[0] - later[1], None, MOST_LATER_MS, "ms", at_least=False)
+        slow, alike = (
+            delays[store, BY_MESSAGE, each].find(0.99, first_worker=1) for each in (ONE_SLOW, ALIKE)
+        )
+        name = f"{store}, beside a slow worker, 99 % / all workers alike"
+        yield Figure(name, slow, alike, SLOW_RATIO, "ms", at_least=False)
 
 
 def format_page(body: Sequence[str], figures: Iterable[Figure]) -> str:
@@ -86,14 +140,7 @@ def format_page(body: Sequence[str], figures: Iterable[Figure]) -> str:
             f"Peer: {peers.ROCKETMQ}",
             "`make bench-messages`",
         ],
-        f"One broker on the same machine, with each of the two stores for what is popped. Bodies\n"
-        f"have {messages.BODY_BYTES:,} bytes. `pop` is the client alone, with {popping.AT_ONCE}\n"
-        f"pops of {popping.BATCH} messages under way, each acknowledged at once. `handle` is a\n"
-        f"handler that does nothing, of a follower with batches of {popping.BATCH}, or of\n"
-        f"{JAVA} in POP mode with its defaults. `CPU us` is the client's CPU time per message.\n"
-        "Programs take turns. Figures are medians of the rounds; warm-up rounds are dropped.\n\n"
-        f"Workers: {workers.WORKERS} members in one process need\n"
-        f"{1000 * workers.WORK_SECONDS:g} ms for a message. The topic has {workers.QUEUES} queues.",
+        _WORDS,
         body,
         map(targets.format_cells, figures),
     )
