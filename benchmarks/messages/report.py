@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks import page, peers, targets
 from benchmarks.messages import popping, workers
-from benchmarks.messages.workers import Run, Worked
+from benchmarks.messages.workers import Delays, Run, Worked
 from benchmarks.pull import messages, stage
 from benchmarks.pull.programs import HEAP, Rounds
 from benchmarks.targets import Figure
