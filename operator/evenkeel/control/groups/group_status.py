@@ -225,9 +225,9 @@ def _require_live(group: ConsumerGroup, seen: GroupSurroundings) -> Sequence[Liv
     if seen.live is None:
         raise planning.NotReadyError(
             ConditionReason.MEMBERS_UNKNOWN,
-            f"{group}: its members are not known yet: the coordinator must first run for the "
-            "time spec.consumers.members.session. In a cluster, it runs only if the chart's "
-            "value members.enabled is true",
+            f"{group}: its members are not known yet: a coordinator that has just begun waits for "
+            "one spec.consumers.members.session, because an earlier one may have granted queues. "
+            "In a cluster, it runs only if the chart's value members.enabled is true",
         )
     return seen.live
 
