@@ -23,7 +23,7 @@ from sandbox import jars, process, rocketmq
 from sandbox.rocketmq import RocketMq
 
 RESULTS = Path(__file__).parents[1] / "RESULTS-messages.md"
-QUEUES, WARM_UP = 8, 2
+QUEUES, WARM_UP = 8, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Size:
     """How long messages are sent whose delays are measured."""
 
 
-WHOLE = Size(40_000, 5, 12_800, 30.0)
+WHOLE = Size(20_000, 3, 12_800, 20.0)
 QUICK = Size(4_000, 1, 640, 3.0)
 
 
