@@ -11,6 +11,7 @@ LOTS, RUNNING, MEMBER = (
 MUTATIONS = [
     # A member takes few messages in advance, and a fast one more.
     (LOTS, "ahead - self.waiting_messages", "ahead"),
+    (LOTS, "if 2 * room >= ahead else 0", "if room > 0 else 0"),
     (LOTS, "self.calls * self.terms.batch + int(self._rate * AHEAD_SECONDS)", "self.calls * self.terms.batch"),
     (LOTS, "self._handled, self._counted_since = 0, now", "self._counted_since = now"),
     (LOTS, "if self.waiting_bytes >= self.memory_bytes:", "if self.waiting_bytes < 0:"),

@@ -51,6 +51,14 @@ def test_a_slow_handler_gets_little_in_advance_and_a_fast_one_more() -> None:
     assert lots.find_room(2.0) == 6  # nothing was handled in this second
 
 
+def test_a_pop_waits_until_half_of_the_room_is_free() -> None:
+    lots = Lots(TERMS, calls=3, memory_bytes=1000)
+    lots.take("orders", popped(1, 2, 3, 4), 0.0)
+    assert lots.find_room(0.0) == 0
+    assert lots.begin_next(0.0) is not None
+    assert lots.find_room(0.0) == 4
+
+
 def test_what_waits_is_limited_by_its_bytes_too() -> None:
     lots = Lots(TERMS, calls=30, memory_bytes=100)
     lots.take("orders", popped(1, 2, size=50), 0.0)
