@@ -75,7 +75,7 @@ def kill_popper(it: CheckedShop) -> None:
 
 
 @step(
-    "A follower is frozen for longer than `invisibleTime`",
+    "A follower is frozen until the other followers have handled all that was sent",
     "the other followers get the messages in its calls; when it wakes up, it begins nothing that"
     " others may have got",
     MANY,
