@@ -1,7 +1,6 @@
 """Formats the results as tables, as figures with their targets, and as a page."""
 
 import platform
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -59,11 +58,6 @@ class Row(Rounds):
     store: str
     work: str
     program: str
-
-    @property
-    def cpu_us(self) -> float:
-        """CPU time of the client per message, in microseconds."""
-        return statistics.median(each.cpu_seconds / each.messages * 1e6 for each in self.rounds)
 
 
 def make_table(rows: Sequence[Row]) -> Iterator[str]:

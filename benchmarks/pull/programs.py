@@ -53,6 +53,11 @@ class Rounds:
         """Messages a second, of the median round."""
         return statistics.median(self.rates)
 
+    @property
+    def cpu_us(self) -> float:
+        """CPU time of the client per message, in microseconds."""
+        return statistics.median(each.cpu_seconds / each.messages * 1e6 for each in self.rounds)
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import platform
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,11 +40,6 @@ class Row(Rounds):
 
     scene: Scene
     program: Program
-
-    @property
-    def cpu_us(self) -> float:
-        """CPU time of the client per message, in microseconds."""
-        return statistics.median(each.cpu_seconds / each.messages * 1e6 for each in self.rounds)
 
 
 def make_table(rows: Iterable[Row]) -> Iterator[str]:
