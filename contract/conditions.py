@@ -40,6 +40,7 @@ class ConditionReason(StrEnum):
     SLICES_MISSING = "SlicesMissing"
     PODS_UNKNOWN = "PodsUnknown"
     MEMBERS_UNKNOWN = "MembersUnknown"
+    BALANCE_CHANGES = "BalanceChanges"
     NAMESPACE_FORBIDDEN = "NamespaceForbidden"
     UNOWNED = "Unowned"
     NOT_READABLE = "NotReadable"

@@ -162,6 +162,11 @@ class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
     """
     How to pop messages, if the group is balanced by message. The answers then grant no queues.
     """
+    leftovers: PopTerms | None = None
+    """
+    How to pop messages that come again although the group is balanced by queue, because they were
+    popped before. The member pops nothing else, and reads its queues.
+    """
 
 
 class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
@@ -185,6 +190,11 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
     The member's client id at the brokers, if the member is one of RocketMQ's own consumers. The
     operator reports clients of the group whose ids no member has sent: they do not follow the
     assignment.
+    """
+    pops: bool = False
+    """
+    Whether the member pops, or still has popped messages, because an answer has told it how to. Not
+    for leftovers.
     """
 
 

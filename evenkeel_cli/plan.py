@@ -102,7 +102,7 @@ def _read(options: argparse.Namespace) -> tuple[Manifests, str]:
 
 
 def _choose_groups(found: Manifests, names: Sequence[str], where: str) -> list[ConsumerGroup]:
-    """Return the chosen groups, without those whose queues are never planned."""
+    """Return the chosen groups, without those whose queues are not planned."""
     known = {key.name for key in found.groups}
     if not known:
         raise EvenkeelError(f"there is no ConsumerGroup in {where}")

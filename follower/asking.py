@@ -76,12 +76,13 @@ class Coordinator:
         await self._http.close()
 
     async def ask(
-        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float, *, pops: bool = False
     ) -> MemberAnswer:
         """Send a request, and wait at most `seconds` for its answer."""
         request = MemberRequest(
-            asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds
-        )
+            asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds,
+            pops=pops,
+        )  # fmt: skip
         status, body = await self._send("POST", self._path, msgspec.json.encode(request), seconds)
         if status != 200:
             raise RefusedError(status, self._read_refusal(status, body))

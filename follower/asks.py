@@ -28,9 +28,13 @@ class Asks(Protocol):
     member: str
 
     async def ask(
-        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float, *, pops: bool = False
     ) -> MemberAnswer:
-        """Send a request, and wait at most `seconds` for its answer."""
+        """
+        Send a request, and wait at most `seconds` for its answer.
+
+        `pops`: whether the member pops messages, or still has some.
+        """
 
     async def leave(self, session: str) -> None:
         """End the session."""

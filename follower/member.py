@@ -8,6 +8,7 @@ A member of a group, for use in your own program.
 
 import contextlib
 import importlib.util
+import logging
 import os
 import socket
 import ssl
@@ -28,6 +29,7 @@ from mq_client.aio import Client
 from mq_client.values import MessageQueue
 
 DEFAULT_OPTIONS = FollowerOptions()
+log = logging.getLogger("evenkeel.follower")
 
 
 def default_member() -> str:
@@ -120,7 +122,14 @@ class Follower:
     def _open_brokers(self, source: GroupSource) -> GroupBrokers:
         return GroupBrokers(source, self._options, self._credentials, self._tls)
 
-    def _start_pops(self, source: GroupSource, terms: PopTerms) -> Popping:
+    def _start_pops(self, source: GroupSource, terms: PopTerms) -> Popping | None:
+        if source.messages is None and (self._handling.keeps_positions or self._options.arrow):
+            log.warning(
+                "group %r was balanced by message before; messages that come again from then are "
+                "left to members whose handlers keep no positions and get no Arrow columns",
+                source.group,
+            )
+            return None
         if self._handling.keeps_positions:
             raise FollowerError(
                 f"the handler keeps positions of queues, but group {source.group!r} is balanced by "

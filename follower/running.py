@@ -73,7 +73,7 @@ class Serves(Protocol):
 
 
 class Pops(Protocol):
-    """Pops messages, if the group is balanced by message."""
+    """Pops the messages of a group that is balanced by message, or its leftovers."""
 
     async def stop(self, drain_seconds: float) -> None:
         """Let running calls of the handler finish, acknowledge, and close all connections."""
@@ -92,9 +92,14 @@ class Running:
         handling: Handling,
         metrics: Metrics,
         pace: CommitPace = EACH_QUEUE,
-        start_pops: Callable[[GroupSource, PopTerms], Pops] | None = None,
+        start_pops: Callable[[GroupSource, PopTerms], Pops | None] | None = None,
     ) -> None:
-        """Do nothing yet. Without `start_pops`, refuse groups that are balanced by message."""
+        """
+        Do nothing yet.
+
+        `start_pops` returns None if the handler cannot get leftovers. Without it, groups that are
+        balanced by message are refused, and leftovers are left to others.
+        """
         self._coordinator = coordinator
         self._open_brokers = open_brokers
         self._handling = handling
@@ -123,6 +128,7 @@ class Running:
         self._shown: frozenset[MessageQueue] = frozenset()
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_stopping = False
+        self._is_told_to_stop = False
         metrics.show_session_age(self._session_age)
 
     @property
@@ -134,7 +140,7 @@ class Running:
     def trouble(self) -> str:
         """Why this member is not ready; empty if it is ready."""
         is_reading = self._core.is_live and self._core.may_act(clock())
-        return "" if is_reading or self._pops is not None else self._trouble
+        return "" if is_reading or self._is_popping else self._trouble
 
     async def run(self) -> None:
         """Follow until `stop` has done its work, or the source has changed."""
@@ -146,19 +152,31 @@ class Running:
 
     def stop(self) -> None:
         """Let running calls of the handler finish, then end. A second call ends at once."""
-        if self._is_stopping:
+        if self._is_told_to_stop:
             self._end()
+            return
+        self._is_told_to_stop = True
+        self._begin_to_stop()
+
+    def _begin_to_stop(self) -> None:
+        if self._is_stopping:
             return
         self._is_stopping = True
         drain = (self._terms or Terms()).drain
-        if self._pops is None:
-            self._turn(lambda now: self._core.stop(drain, now))
-        else:
+        if self._pops is not None:
             self._ending = asyncio.create_task(self._stop_pops(self._pops, drain))
             self._ending.add_done_callback(self._note_asked)
+        if not self._is_popping:
+            self._turn(lambda now: self._core.stop(drain, now))
+
+    @property
+    def _is_popping(self) -> bool:
+        """Whether this member pops, or still has popped messages, instead of reading queues."""
+        is_by_message = self._source is not None and self._source.messages is not None
+        return is_by_message and self._pops is not None
 
     async def _stop_pops(self, pops: Pops, drain: float) -> None:
-        """Stop to pop, and then end the session."""
+        """Stop to pop. Until then, a member that only pops keeps its session."""
         await pops.stop(drain)
         self._pops = None
         self._turn(lambda now: self._core.stop(drain, now))
@@ -320,7 +338,7 @@ class Running:
         if not self._core.is_newest(asked):
             return
         try:
-            answer = await self._coordinator.ask(asked, wait, seconds)
+            answer = await self._coordinator.ask(asked, wait, seconds, pops=self._is_popping)
             queues = read_queues(answer.grants)
         except RefusedError as error:
             await self._hear_refusal(asked, error)
@@ -348,7 +366,7 @@ class Running:
         elif answer.source != self._source and not self._is_stopping:
             log.warning("the group's name servers, name, filters or balance have changed: "
                         "starting again")  # fmt: skip
-            self.stop()
+            self._begin_to_stop()
         terms = Terms(answer.session_seconds, answer.drain_seconds, answer.on_outage)
         grants = Grants(answer.epoch, answer.revision, queues)
         self._terms = terms
@@ -357,6 +375,8 @@ class Running:
     def _open(self, source: GroupSource) -> None:
         if source.messages is None:
             self._brokers = self._open_brokers(source)
+            if source.leftovers is not None and self._start_pops is not None:
+                self._pops = self._start_pops(source, source.leftovers)
         elif self._start_pops is not None:
             self._pops = self._start_pops(source, source.messages)
         else:
@@ -380,7 +400,7 @@ class Running:
             and not self._is_stopping
         ):
             log.warning("the group is gone: nothing is popped any more: %s", error)
-            self.stop()
+            self._begin_to_stop()
         refusal = _BY_NAME.get(error.reason)
         if error.reason not in _PASSES:
             self._brake.say("refusal", self._describe_refusal(error))

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import msgspec
 
-from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
+from contract.kinds.groups import Assigned, Balance, GroupSpec, GroupStatus, OwnedQueues
 from contract.kinds.topics import TopicSpec, TopicStatus
 from coordinator.sessions import HeldQueues
 from evenkeel.members import server
@@ -105,6 +105,7 @@ class Coordinator:
         spec["consumers"] = {"members": {"session": self.session, "drain": self.drain}}
         if self.messages is not None:
             spec |= {"balance": "Messages", "messages": self.messages}
+            status = msgspec.structs.replace(status, balance=Balance.MESSAGES)
         group = ConsumerGroup(Head(_KEY), msgspec.convert(spec, GroupSpec), status)
         told = {"nameServers": [self.name_server], "topic": self.topic}
         topic = Topic(Head(_TOPIC_KEY), msgspec.convert(told, TopicSpec), TopicStatus())

@@ -13,11 +13,12 @@ Value = TypeVar("Value")
 
 
 class Played(NamedTuple, Generic[Value]):
-    """What a flow returned, which servers it asked, and how long it paused."""
+    """What a flow returned, which servers it asked for what, and how long it paused."""
 
     value: Value
     asked: list[str]
     pauses: list[float]
+    requests: list[Any]
 
 
 class Stage:
@@ -32,6 +33,7 @@ class Stage:
         """Give the answers in turn; raise those that are errors. The flow must use all answers."""
         answers = list(script)
         asked: list[str] = []
+        requests: list[Any] = []
         pauses: list[float] = []
         outcome: Any = None
         while True:
@@ -39,7 +41,7 @@ class Stage:
                 step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
             except StopIteration as stop:
                 assert not answers, f"never asked for: {answers}"
-                return Played(stop.value, asked, pauses)
+                return Played(stop.value, asked, pauses, requests)
             if isinstance(step, Pause):
                 pauses.append(step.seconds)
                 self.seconds += step.seconds
@@ -47,10 +49,12 @@ class Stage:
                 continue
             if isinstance(step, AskAll):
                 asked += [ask.address for ask in step.asks]
+                requests += [ask.request for ask in step.asks]
                 outcome = [answers.pop(0) for _ in step.asks]
                 continue
             assert isinstance(step, Ask)
             asked.append(step.address)
+            requests.append(step.request)
             outcome = answers.pop(0)
             is_route = isinstance(step.request, GetRoute)
             assert is_route == isinstance(outcome, Route) or isinstance(outcome, Exception)

@@ -47,6 +47,7 @@ TAKEN: list[tuple[CrdKind, Spec]] = [
         {**TOPICS, "consumers": {"members": {"selector": {"matchLabels": {"app": "a"}}}}},
     ),
     (CONSUMER_GROUP, {**MEMBERS, "balance": "Messages", "messages": {"invisibleTime": "10s"}}),
+    (CONSUMER_GROUP, {**MEMBERS, "messages": {"maxAttempts": 3}}),
     (CONSUMER_GROUP, by(name="Sticky", sticky={"zones": "Require", "maxMoves": "25%"})),
     (CONSUMER_GROUP, by(name="MachineRoom", machineRoom={"rooms": ["r1"]})),
     (CONSUMER_GROUP, by(name="AveragelyByCircle", pinnedConsumers=["a"])),
@@ -86,8 +87,8 @@ REFUSED: list[tuple[CrdKind, Spec, str]] = [
     ),
     (CONSUMER_GROUP, {**GROUP, "balance": "Messages"}, "balance Messages needs consumers.members"),
     (CONSUMER_GROUP, {**of_job(), "balance": "Messages"}, "Messages needs consumers.members"),
-    (CONSUMER_GROUP, {**MEMBERS, "messages": {}}, "messages requires balance: Messages"),
     (CONSUMER_GROUP, {**MEMBERS, "balance": "Each"}, "Unsupported value"),
+    (CONSUMER_GROUP, {**GROUP, "messages": {}}, "messages needs consumers.members"),
     (
         CONSUMER_GROUP,
         {**MEMBERS, "balance": "Messages", "messages": {"batch": 33}},

@@ -44,7 +44,7 @@ class AlwaysGranted:
         self._grants = write_queues(queues)
 
     async def ask(
-        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float, *, pops: bool = False
     ) -> MemberAnswer:
         """Answer the first request at once, and each later one after `wait_seconds`."""
         await asyncio.sleep(wait_seconds if asked.revision else 0.0)

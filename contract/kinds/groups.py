@@ -238,14 +238,18 @@ class GroupSpec(Part, frozen=True):
     RULES: ClassVar = (
         make_immutable("group"),
         Rule(
-            "self.balance == oldSelf.balance",
-            "balance is immutable: create a new object with another spec.group",
+            "self.balance == oldSelf.balance || (has(self.consumers) && has(self.consumers.members)"
+            " && has(oldSelf.consumers) && has(oldSelf.consumers.members))",
+            "balance can change only while the group has consumers.members, before and after",
         ),
         Rule(
             "self.balance == 'Queues' || (has(self.consumers) && has(self.consumers.members))",
             "balance Messages needs consumers.members",
         ),
-        require_with("messages", "balance", "Messages"),
+        Rule(
+            "!has(self.messages) || (has(self.consumers) && has(self.consumers.members))",
+            "messages needs consumers.members",
+        ),
         Rule("has(self.job) != has(self.consumers)", "set either job or consumers"),
         Rule(
             "!has(self.job) || self.messageModel == 'Clustering'",
@@ -267,10 +271,13 @@ class GroupSpec(Part, frozen=True):
     balance: Balance = Balance.QUEUES
     """
     Queues: each queue has one consumer, and order within a queue is kept. Messages: any member gets
-    any message, without an order, so a slow message delays no other one.
+    any message, without an order, so a slow message delays no other one. After a change, members
+    read on only when nobody reads in the old way.
     """
     messages: MessageSettings | None = None
-    """Settings of balance Messages."""
+    """
+    Settings of balance Messages. After a change to Queues, they apply to messages that come again.
+    """
     strategy: StrategyChoice = StrategyChoice()
     """How queues are assigned to consumers."""
     rebalance: Rebalance = Rebalance()
@@ -430,7 +437,13 @@ class GroupStatus(Part, frozen=True):
     Messages, those that members hold do not count.
     """
     waiting: WaitingSum | None = None
-    """With balance Messages: what waits at the brokers, approximately."""
+    """With balance Messages or leftovers: what waits at the brokers, approximately."""
+    balance: Balance = Balance.QUEUES
+    """How members may read now. It follows spec.balance when nobody reads in the old way."""
+    leftovers: bool = False
+    """
+    Whether messages that were popped before a change to Queues may come again. Members pop these.
+    """
     assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
     """Queues of each consumer."""
     job: JobRecord | None = None

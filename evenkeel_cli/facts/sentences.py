@@ -192,9 +192,9 @@ def _explain_unowned(explained: Explanation) -> str:
 def _list_rules(explained: Explanation) -> list[str]:
     """Describe the strategy, the consumers that may own queues, and their loads."""
     group = explained.group
+    found = group.status.waiting
+    waiting = [] if found is None else [f"{words.describe_waiting(found).capitalize()}."]
     if why := planning.explain_no_plan(group):
-        found = group.status.waiting
-        waiting = [] if found is None else [f"{words.describe_waiting(found).capitalize()}."]
         return [f"{why}.", *waiting]
     return [
         f"{words.describe_strategy(group.spec.strategy)}.",
@@ -203,6 +203,7 @@ def _list_rules(explained: Explanation) -> list[str]:
             for each in (_describe_eligible(explained), _describe_loads(explained))
             if each
         ),
+        *waiting,
     ]
 
 

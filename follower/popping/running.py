@@ -8,6 +8,7 @@ coordinator goes on.
 """
 
 import asyncio
+import itertools
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
@@ -25,17 +26,19 @@ from follower.metrics import Metrics
 from follower.options import Begin, FollowerOptions, OnFailure
 from follower.pauses import make_pauses
 from follower.popping.lots import LONGEST_BACKOFF, BrokerClock, Lot, Lots
-from mq_client import errors
+from mq_client import errors, filters
 from mq_client.aio import Client
 from mq_client.choosers import RoundRobin
 from mq_client.operations import popping
-from mq_client.popping import PoppedMessage
+from mq_client.popping import PoppedMessage, PopSource
 from mq_client.values import MessageQueue
 
 log = logging.getLogger("evenkeel.follower")
 
 POLL_MS = 15_000
 """How long a broker keeps a pop for which it has no message."""
+LEFTOVERS_POLL_MS = 5_000
+"""The same for leftovers. A message that arrives in the meantime does not end such a pop."""
 ROUTE_SECONDS = 10.0
 """How often the name server is asked which brokers have a topic."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0
@@ -75,8 +78,11 @@ class Popping:
         self._brake = Brake(log)
         self._room = asyncio.Event()
         self._clocks: dict[str, BrokerClock] = defaultdict(BrokerClock)
-        self._brokers: dict[tuple[str, str], asyncio.Task[None]] = {}
-        """The tasks that pop, by topic and broker."""
+        self._sources = (PopSource.TOPIC,)
+        if source.messages is None:  # only the leftovers are popped
+            self._sources = (PopSource.RETRIES_V1, PopSource.RETRIES_V2)
+        self._brokers: dict[tuple[str, str, PopSource], asyncio.Task[None]] = {}
+        """The tasks that pop, by topic, broker and source."""
         self._readable: dict[str, set[str]] = {}
         """The brokers of each topic."""
         self._asking: list[asyncio.Task[None]] = []
@@ -138,21 +144,23 @@ class Popping:
             else:
                 self._brake.clear(topic, f"{topic}: its brokers are found again")
                 self._readable[topic] = {each.broker for each in route.readable}
-                for broker in self._readable[topic]:
-                    task = self._brokers.get((topic, broker))
+                for key in itertools.product([topic], self._readable[topic], self._sources):
+                    task = self._brokers.get(key)
                     if task is None or task.done():
-                        pops = _repeat(partial(self._pop_from, topic, broker))
-                        self._brokers[topic, broker] = asyncio.create_task(pops)
+                        pops = _repeat(partial(self._pop_from, *key))
+                        self._brokers[key] = asyncio.create_task(pops)
             await asyncio.sleep(ROUTE_SECONDS)
 
-    async def _pop_from(self, topic: str, broker: str) -> None:
+    async def _pop_from(self, topic: str, broker: str, source: PopSource) -> None:
         """
         Pop from one broker until it has left the route.
 
         A pop that is under way then is not cancelled, because the broker may already have lent
         messages to it.
         """
-        key, wanted = (topic, broker), find_filter(self._source, topic)
+        key, wanted = (topic, broker), filters.EVERYTHING  # the filter has let leftovers pass
+        if source is PopSource.TOPIC:
+            wanted = find_filter(self._source, topic)
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
         while broker in self._readable[topic]:
             most = await self._wait_for_room()
@@ -164,11 +172,15 @@ class Popping:
                     broker,
                     most=most,
                     invisible_ms=round(self._terms.invisible_seconds * 1000),
-                    poll_ms=POLL_MS,
+                    poll_ms=POLL_MS if source is PopSource.TOPIC else LEFTOVERS_POLL_MS,
                     wanted=wanted,
                     from_end=self._options.begin is Begin.LATEST,
+                    source=source,
                 )
             except errors.MqError as error:
+                if source is not PopSource.TOPIC and isinstance(error, errors.TopicUnknownError):
+                    await asyncio.sleep(ROUTE_SECONDS)  # nothing has come again yet
+                    continue
                 self._note_failure("pop", key, f"{topic}@{broker}: cannot pop: {error}")
                 await asyncio.sleep(next(pauses))
                 continue

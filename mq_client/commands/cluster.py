@@ -111,6 +111,19 @@ class GetTopics(Request[list[str]]):
 
 
 @dataclass(frozen=True, slots=True)
+class GetSettings(Request[dict[str, str]]):
+    """Ask a broker for its settings."""
+
+    code: ClassVar[int] = 26
+    name: ClassVar[str] = "GET_BROKER_CONFIG"
+
+    def read(self, answer: Frame) -> dict[str, str]:
+        """Read the lines, each with a name and a value."""
+        lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
+        return {name.strip(): value.strip() for name, _, value in (x.partition("=") for x in lines)}
+
+
+@dataclass(frozen=True, slots=True)
 class PutTopics(Done):
     """Create topics on a broker, or change their numbers of queues, in one call."""
 

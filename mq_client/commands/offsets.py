@@ -82,6 +82,24 @@ class CommitOffset(Done):
 
 
 @dataclass(frozen=True, slots=True)
+class ResetOffset(Done):
+    """
+    Set the offset at which a group goes on, also for consumers that pop.
+
+    Until somebody has pulled or popped from the queue, commits of the group have no effect on it.
+    """
+
+    code: ClassVar[int] = 222
+    name: ClassVar[str] = "INVOKE_BROKER_TO_RESET_OFFSET"
+    group: str
+    topic: str
+    queue_id: int = send_as("queueId")
+    offset: int
+    timestamp: int = -1
+    is_forced: bool = send_as("isForce", default=True)
+
+
+@dataclass(frozen=True, slots=True)
 class GetTopicOffsets(Request[dict[MessageQueue, Offsets]]):
     """Ask for the offsets of all queues of a topic on this broker."""
 

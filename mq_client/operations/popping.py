@@ -40,16 +40,18 @@ def pop(
     from_end: bool = False,
     is_ordered: bool = False,
     attempt_id: str | None = None,
+    source: PopSource = PopSource.TOPIC,
 ) -> Flow[list[PoppedMessage]]:
     """
     Take up to `most` messages from one broker. If there are none, wait for `poll_ms`.
 
     Nobody else gets these messages for `invisible_ms`. Then they come again, unless they are
     acknowledged. `is_ordered`: a queue gives no message while one that was popped from it is
-    neither acknowledged nor visible again.
+    neither acknowledged nor visible again. `source`: a pop of the topic also takes the group's
+    retries of it; a pop of retries takes nothing else.
     """
     request = Pop(
-        group, topic, most, invisible_ms, poll_ms, queue_id, wanted, from_end, is_ordered,
+        group, source.name_topic(group, topic), most, invisible_ms, poll_ms, queue_id, wanted, from_end, is_ordered,
         attempt_id,
     )  # fmt: skip
     address = yield from routing.find_master(directory, topic, broker, max_age=None)

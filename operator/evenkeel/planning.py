@@ -139,12 +139,19 @@ def is_by_message(group: ConsumerGroup) -> bool:
     return group.spec.balance is Balance.MESSAGES
 
 
+def is_changing_balance(group: ConsumerGroup) -> bool:
+    """Whether the members must stop to read in one way before they begin in the other."""
+    return group.spec.balance is not group.status.balance
+
+
 def explain_no_plan(group: ConsumerGroup) -> str:
-    """Explain why the queues of a group are never planned; empty if they are."""
+    """Explain why the queues of a group are not planned; empty if they are."""
     if group.spec.message_model is MessageModel.BROADCASTING:
         return "Broadcasting: every consumer has every queue, and no queue ever moves"
     if is_by_message(group):
         return "balance Messages: any member gets any message, so queues have no owners"
+    if is_changing_balance(group):
+        return "balance changes to Queues: queues get owners when no member pops any more"
     return ""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from contract.conditions import ConditionReason, ConditionType
-from contract.kinds.groups import OnOutage
+from contract.kinds.groups import Balance, OnOutage
 from sandbox import images
 from sandbox.node.shop import GROUPS, PATIENTLY, ROOT, SHOP, TOPICS, Shop, wait_patiently
 from sandbox.statuses import Document, read_condition
@@ -80,6 +80,10 @@ class CheckedMembers:
     def choose_on_outage(self, choice: OnOutage) -> None:
         """Set what members do while no coordinator answers."""
         self.shop.patch(GROUPS, self.group, {"consumers": {"members": {"onOutage": choice.value}}})
+
+    def choose_balance(self, choice: Balance) -> None:
+        """Set how members read."""
+        self.shop.patch(GROUPS, self.group, {"balance": choice.value})
 
     def list_ready(self) -> list[str]:
         """List the pods that are ready, which means that they have a session."""

@@ -7,6 +7,7 @@ member ends unexpectedly, some may come twice: those in its calls, and those not
 
 from collections.abc import Callable
 
+from contract.kinds.groups import Balance
 from follower.options import MESSAGE_CALLS
 from sandbox.node.shop import SHOP, wait_patiently
 from tests.e2e.checked import CheckedShop
@@ -95,6 +96,18 @@ def remove_poppers(it: CheckedShop) -> None:
     it.poppers.scale(FEW)
     status = wait_patiently(it.poppers.read_status, lambda found: "waiting" in found)
     assert "waiting" in status
+
+
+@step(
+    "`balance: Queues`, and when the followers have queues, `balance: Messages` again",
+    "no message is lost or read twice",
+    FEW,
+)
+def change_balance(it: CheckedShop) -> None:
+    it.poppers.choose_balance(Balance.QUEUES)
+    it.poppers.wait_until_followed(FEW)
+    it.poppers.wait_until_handled(it.poppers.sent + 1)
+    it.poppers.choose_balance(Balance.MESSAGES)
 
 
 @_step("Group, followers and topic are deleted", "no pod is left")

@@ -16,16 +16,25 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutations import around, batch, engine, flow, following, popping, strategies
+from tests.mutations import (
+    around,
+    balance,
+    batch,
+    engine,
+    flow,
+    following,
+    popping,
+    strategies,
+)
 
 ROOT = Path(__file__).parents[2]
-COPIED = ["contract", "coordinator", "docs", "follower", "lb_core", "mq_client", "sandbox",
-          "spark_jobs", "tests", "pyproject.toml"]  # fmt: skip
+COPIED = ["contract", "coordinator", "crds", "docs", "follower", "lb_core", "mq_client",
+          "operator", "sandbox", "spark_jobs", "tests", "pyproject.toml"]  # fmt: skip
 PATIENCE = 4
 """Tests count as endless if they take this many times as long as with the unbroken code."""
 ROOMS = {
     "strategies": strategies, "engine": engine, "around": around, "following": following,
-    "popping": popping, "flow": flow, "batch": batch,
+    "popping": popping, "balance": balance, "flow": flow, "batch": batch,
 }  # fmt: skip
 
 

@@ -46,6 +46,14 @@ def _rocketmq() -> Iterator[rocketmq.RocketMq]:
         yield mq
 
 
+@pytest.fixture(scope="module", params=rocketmq.POP_STORES)
+def popping_mq(request: pytest.FixtureRequest) -> Iterator[rocketmq.RocketMq]:
+    """A broker that can pop, with each store in turn."""
+    properties = rocketmq.POP_STORES[request.param]
+    with rocketmq.run(1, properties=properties, java_options=[rocketmq.POP_MEMORY]) as mq:
+        yield mq
+
+
 @pytest.fixture(scope="session")
 def postgres_address() -> Iterator[str]:
     """The address of a database that the whole run shares. Drop tables before you create them."""

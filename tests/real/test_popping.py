@@ -31,13 +31,10 @@ GROUP, BROKER = "billing", "broker-a"
 LONG_MS, SHORT_MS = 600_000, 1_000
 
 
-@pytest.fixture(scope="module", params=rocketmq.POP_STORES)
-def popping_mq(request: pytest.FixtureRequest) -> Iterator[RocketMq]:
-    properties = rocketmq.POP_STORES[request.param]
-    with rocketmq.run(1, properties=properties, java_options=[rocketmq.POP_MEMORY]) as mq:
-        with Client(mq.name_server.address) as client:
-            client.put_group(GroupConfig(GROUP))
-        yield mq
+@pytest.fixture(scope="module", autouse=True)
+def group_of_all(popping_mq: RocketMq) -> None:
+    with Client(popping_mq.name_server.address) as client:
+        client.put_group(GroupConfig(GROUP))
 
 
 @pytest.fixture

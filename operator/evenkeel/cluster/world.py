@@ -135,6 +135,10 @@ class ClusterWorld:
         """Count the granted and waiting queues of a group with members."""
         return None if self.coordination is None else self.coordination.find_held(key)
 
+    def find_poppers(self, key: Key) -> frozenset[str] | None:
+        """Find the members of a group that may pop messages."""
+        return None if self.coordination is None else self.coordination.find_poppers(key)
+
     def _describe_member(self, group: ConsumerGroup, name: str, since: datetime) -> LiveMember:
         pod = self._cache.pods.get(group.find_key(name))
         if pod is None:  # the pod was deleted, but its session has not ended yet

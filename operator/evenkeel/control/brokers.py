@@ -9,11 +9,12 @@ import functools
 import ssl
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from contract.conditions import ConditionReason
+from contract.kinds.groups import Balance
 from contract.kinds.topics import BrokerQueues
 from evenkeel.control.groups import pop_brokers
 from evenkeel.control.provisioning import conversation
@@ -24,11 +25,14 @@ from evenkeel.control.topics.topic_status import ReadFailure
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
+from mq_client.operations.balance import begin_pops, end_pops
 from mq_client.popping import Waiting
-from mq_client.values import GroupMember, Lag
+from mq_client.values import GroupMember, Lag, MessageQueue
 
 ANSWER_SECONDS = 10.0
 """Time limit for the answers of all servers to a question about a topic."""
+MOVE_SECONDS = 45.0
+"""Time limit for a move of all positions of a topic."""
 IDLE_SECONDS = 300.0
 """A client that is idle for this long is closed."""
 Value = TypeVar("Value")
@@ -145,6 +149,27 @@ class Brokers:
         step = pop_brokers.prepare(client.directory, group, topic, refuse)
         return await _wait(client.run(step), _build_timeout_error())
 
+    async def move_positions(
+        self,
+        cluster: ClusterAddress,
+        group: str,
+        queues: Sequence[MessageQueue],
+        balance: Balance,
+        quiet_seconds: float,
+        refuse: Callable[[], None],
+    ) -> bool:
+        """
+        Make the positions of a group ready for another balance.
+
+        Nobody may have read for `quiet_seconds`. Return False if that is not long enough.
+        """
+        client = self._client(cluster)
+        if balance is Balance.MESSAGES:
+            step = begin_pops(client.directory, group, queues, quiet_seconds, refuse)
+        else:
+            step = end_pops(client.directory, group, queues, refuse)
+        return await _wait(client.run(step), _build_timeout_error(MOVE_SECONDS), MOVE_SECONDS)
+
     async def close(self) -> None:
         """Close all connections."""
         for each in self._clients.values():
@@ -171,18 +196,20 @@ class Brokers:
             closing.add_done_callback(self._closing.discard)
 
 
-async def _wait(answer: Awaitable[Value], silent: errors.MqError) -> Value:
+async def _wait(
+    answer: Awaitable[Value], silent: errors.MqError, seconds: float = ANSWER_SECONDS
+) -> Value:
     """Wait for an answer. Raise `silent` after the time limit."""
     try:
-        async with asyncio.timeout(ANSWER_SECONDS):
+        async with asyncio.timeout(seconds):
             return await answer
     except TimeoutError as error:
         raise silent from error
 
 
-def _build_timeout_error() -> errors.MqError:
+def _build_timeout_error(seconds: float = ANSWER_SECONDS) -> errors.MqError:
     return errors.NoBrokerError(
-        f"some name servers or brokers did not answer within {ANSWER_SECONDS:g} s"
+        f"some name servers or brokers did not answer within {seconds:g} s"
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from contract.kinds.topics import Provision, TopicSpec
-from evenkeel import times
+from evenkeel import planning, times
 from evenkeel.control import rivals
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.conflicts import Conflict
@@ -52,7 +52,7 @@ status, not three.
 """
 LEAST_SECONDS = 0.1
 """Minimum time between two reconciles without a change."""
-WAITING = WorkPace(at_once=256)
+WAITING = WorkPace(limit_seconds=90.0, at_once=256)
 """
 The pace of work that waits for RocketMQ. `at_once` is high, so that a slow cluster does not delay
 other clusters.
@@ -135,10 +135,19 @@ class Loop:
         self._touch_group(key)
         is_known = self._observer.knows_readers(group)
         self._censuses.touch(key, _shorten(CENSUS_SECONDS if is_known else SOON_SECONDS))
+        self._touch_census_of_change(group)
 
     def note_members_change(self, key: Key) -> None:
         """Note that members of a group joined or left, or hold other queues."""
         self._touch_group(key, MEMBERS_SECONDS)
+        group = self._world.find_group(key)
+        if group is not None:
+            self._touch_census_of_change(group)
+
+    def _touch_census_of_change(self, group: ConsumerGroup) -> None:
+        """Look at once whether positions can be moved, if the balance of a group changes."""
+        if planning.is_changing_balance(group):
+            self._censuses.touch(group.head.key, LEAST_SECONDS)
 
     @property
     def queues(self) -> dict[str, WorkQueue[Key]]:

@@ -45,6 +45,9 @@ class World(Protocol):
     def find_held(self, key: Key) -> HeldQueues | None:
         """Count the granted and waiting queues of a group with members; None if unknown."""
 
+    def find_poppers(self, key: Key) -> frozenset[str] | None:
+        """Find the members of a group that may pop messages; None if unknown."""
+
     def observe_driver(self, key: Key) -> DriverSeen:
         """Observe the driver of a group's job."""
 

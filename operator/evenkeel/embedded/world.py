@@ -112,6 +112,10 @@ class FileWorld:
         """Count the granted and waiting queues of a group with members."""
         return self.coordination.find_held(key)
 
+    def find_poppers(self, key: Key) -> frozenset[str] | None:
+        """Find the members of a group that may pop messages."""
+        return self.coordination.find_poppers(key)
+
     def observe_driver(self, key: Key) -> DriverSeen:
         """Observe the driver of a group's job."""
         found = self._drivers.get(key)

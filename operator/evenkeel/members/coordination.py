@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from contract.conditions import ConditionReason, ConditionType
 from contract.following import (
     Asked,
@@ -17,7 +19,7 @@ from contract.following import (
     Refusal,
     Terms,
 )
-from contract.kinds.groups import Assigned, MemberTerms, MessageSettings
+from contract.kinds.groups import Assigned, Balance, MemberTerms, MessageSettings
 from coordinator.sessions import HeldQueues
 from evenkeel import planning, times
 from evenkeel.control import conditions
@@ -90,6 +92,8 @@ class Coordination:
             return
         self._followed[key] = followed
         is_new = self._prepare_desk(key, read_terms(consumers.members), group.status.session)
+        if last is not None and not is_new and _find_pops(last) != _find_pops(followed):
+            self._desks[key].announce_pops()
         if is_new or last is None or _find_published(last.group) != _find_published(group):
             self._publish(key)
 
@@ -117,6 +121,11 @@ class Coordination:
         desk = self._desks.get(key)
         return desk.held if desk is not None else None
 
+    def find_poppers(self, key: Key) -> frozenset[str] | None:
+        """Find the members of a group that may pop messages; None until this is known."""
+        desk = self._desks.get(key)
+        return desk.poppers if desk is not None else None
+
     def count_held(self) -> dict[Key, HeldQueues]:
         """Count the queues of all groups by state, such as granted."""
         found = {key: desk.held for key, desk in self._desks.items()}
@@ -128,7 +137,9 @@ class Coordination:
         desk = self._find_desk(key)
         holds = queue_ids.read_queues(request.holds)
         asked = Asked(request.session, request.number, request.revision, holds)
-        answer = await desk.ask(member, asked, request.wait_seconds, request.client_id)
+        answer = await desk.ask(
+            member, asked, request.wait_seconds, request.client_id, pops=request.pops
+        )
         self._refuse_unless_leading()
         if isinstance(answer, Refusal):
             return answer
@@ -230,6 +241,10 @@ def _find_published(group: ConsumerGroup) -> tuple[object, ...]:
     return group.status.epoch, group.status.assignments, group.to_drain
 
 
+def _find_pops(followed: _Followed) -> tuple[PopTerms | None, PopTerms | None]:
+    return followed.source.messages, followed.source.leftovers
+
+
 def _find_owner(assigned: Assigned) -> str:
     """Find the member that owns the queues of a slot: the member that filled the slot last."""
     return assigned.pod or assigned.consumer
@@ -263,9 +278,14 @@ def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSourc
             tags[topic.topic] = ref.filter.tags
         if ref.filter is not None and ref.filter.sql is not None:
             sql[topic.topic] = ref.filter.sql
-    may_pop = planning.is_by_message(group) and not _has_stopping_conflict(group)
-    pops = find_pop_terms(group, topics) if may_pop else None
-    return GroupSource(group.group, name_servers, tags, sql, pops)
+    source = GroupSource(group.group, name_servers, tags, sql)
+    if _has_stopping_conflict(group):
+        return source
+    if planning.is_by_message(group) and not planning.is_changing_balance(group):
+        return msgspec.structs.replace(source, messages=find_pop_terms(group, topics))
+    if group.status.leftovers or group.status.balance is Balance.MESSAGES:
+        return msgspec.structs.replace(source, leftovers=find_pop_terms(group, topics))
+    return source
 
 
 def _has_stopping_conflict(group: ConsumerGroup) -> bool:

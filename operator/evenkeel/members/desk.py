@@ -42,10 +42,16 @@ class _Life:
     """
     The fraction of the poll time for which the next request waits.
 
-    After an answer with changed grants, this fraction is random. Many members get such answers at
-    the same time. Without a random wait, all their polls would end at the same time from then on,
-    and other answers would be late.
+    In a new session, and after an answer that has changed, this fraction is random. Many members
+    get such answers at the same time. Without a random wait, all their polls would end at the same
+    time from then on, and other answers would be late.
     """
+    may_pop: bool = False
+    """Whether the process may pop messages, by its last request and the answers since then."""
+
+
+def _choose_share() -> float:
+    return random.uniform(0.1, 1.0)  # noqa: S311 nothing secret
 
 
 class GroupDesk:
@@ -66,7 +72,7 @@ class GroupDesk:
         )
         self._members_changed = members_changed
         self.held_changed: Callable[[], None] = lambda: None
-        """Called when `held` has changed."""
+        """Called when `held` has changed, or a member has begun or ceased to pop."""
         self.member_silent: Callable[[str], None] = lambda member: None
         """Called when a session has ended because its member sent no request in time."""
         self.queue_released: Callable[[float], None] = lambda seconds: None
@@ -94,6 +100,25 @@ class GroupDesk:
         """Whether each live member has sent a request since this process began to lead."""
         return self._core.is_settled
 
+    @property
+    def poppers(self) -> frozenset[str] | None:
+        """The live members that may pop messages; None until all live members are known."""
+        if not self.is_settled:
+            return None
+        return frozenset(member for member, life in self._lives.items() if life.may_pop)
+
+    def announce_pops(self) -> None:
+        """
+        Answer all requests that wait, because the answers now say something else about pops.
+
+        From now on, each member may pop until it has sent another request: an earlier answer may
+        have told it to, and its last request was sent before that answer.
+        """
+        for life in self._lives.values():
+            life.may_pop, life.share = True, _choose_share()
+        for member in list(self._waiting):
+            self._dismiss(member, self._core.answer(self._core.sessions[member]))
+
     def list_client_ids(self) -> frozenset[str]:
         """List the client ids under which brokers may list members."""
         since = self._clock() - LISTED_SECONDS
@@ -113,7 +138,13 @@ class GroupDesk:
         self._tell()
 
     async def ask(
-        self, member: str, asked: Asked[MessageQueue], wait_seconds: float, client_id: str = ""
+        self,
+        member: str,
+        asked: Asked[MessageQueue],
+        wait_seconds: float,
+        client_id: str = "",
+        *,
+        pops: bool = False,
     ) -> Answer:
         """Answer at once if the member's grants have changed, or wait for a change or a timeout."""
         answer = self._core.ask(member, asked, self._clock())
@@ -121,6 +152,7 @@ class GroupDesk:
             self._tell()
             return answer
         life = self._note_life(member, asked.session)
+        self._note_pops(life, pops=pops)
         if client_id:
             self._client_ids[client_id] = self._clock()
         self._tell()
@@ -144,9 +176,14 @@ class GroupDesk:
     def _note_life(self, member: str, session: str) -> _Life:
         life = self._lives.get(member)
         if life is None or life.session != session:
-            life = self._lives[member] = _Life(session, datetime.now(UTC), 0.0)
+            life = self._lives[member] = _Life(session, datetime.now(UTC), 0.0, _choose_share())
         life.quiet_since = self._clock()
         return life
+
+    def _note_pops(self, life: _Life, *, pops: bool) -> None:
+        if life.may_pop != pops:
+            life.may_pop = pops
+            self.held_changed()
 
     def leave(self, member: str, session: str) -> None:
         """End a session at the request of its member."""
@@ -209,7 +246,7 @@ class GroupDesk:
             if session is None:
                 self._lives.pop(member, None)
             else:
-                self._lives[member].share = random.uniform(0.1, 1.0)  # noqa: S311 nothing secret
+                self._lives[member].share = _choose_share()
             self._dismiss(member, self._core.answer(session) if session else Refusal.SESSION_OVER)
         for seconds in releases:
             self.queue_released(seconds)

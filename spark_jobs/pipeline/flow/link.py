@@ -86,14 +86,15 @@ class DriverLink:
             await asyncio.sleep(next(pauses))
 
     async def ask(
-        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float, *, pops: bool = False
     ) -> MemberAnswer:
         """Send a heartbeat, and wait at most `seconds` for its answer."""
         answer: asyncio.Future[MemberAnswer] = asyncio.get_running_loop().create_future()
         self._asks[asked.number] = answer
         request = MemberRequest(
-            asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds
-        )
+            asked.session, asked.number, asked.revision, write_queues(asked.holds), wait_seconds,
+            pops=pops,
+        )  # fmt: skip
         try:
             async with asyncio.timeout(seconds):
                 await self._is_connected.wait()

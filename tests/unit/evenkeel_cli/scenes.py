@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from contract.kinds.groups import Balance, GroupStatus
 from evenkeel import manifests
 from evenkeel.control.groups import group_status
 from evenkeel.control.groups.member_slots import LiveMember
@@ -44,6 +45,7 @@ def group(annotations: Mapping[str, str] | None = None, **spec: Any) -> Consumer
 def by_message(*names: str, **seen: Any) -> ConsumerGroup:
     """Make a group that is balanced by message, with these members, as the operator sees it."""
     found = group(balance="Messages", consumers={"members": {}})
+    found = replace(found, status=GroupStatus(balance=Balance.MESSAGES))
     live = [LiveMember(name, START) for name in names]
     sight = GroupSurroundings({ORDERS: topic()}, live=live, **seen)
     return replace(found, status=group_status.decide(found, sight, START).status)

@@ -61,14 +61,14 @@ class Coordinator:
         self.desk.publish(self.epoch, dict.fromkeys(queues, "a"), ["a"])
 
     async def ask(
-        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float
+        self, asked: Asked[MessageQueue], wait_seconds: float, seconds: float, *, pops: bool = False
     ) -> MemberAnswer:
         self.requests += 1
         if self.is_away:
             raise NoAnswerError("http://coordinator cannot be reached")
         if self.reason is not None:
             raise RefusedError(400, MemberRefusal(self.reason, "no"))
-        answer = await self.desk.ask("a", asked, wait_seconds)
+        answer = await self.desk.ask("a", asked, wait_seconds, pops=pops)
         if isinstance(answer, Refusal):
             raise RefusedError(409, MemberRefusal(answer.value, "no"))
         return MemberAnswer(
@@ -513,7 +513,7 @@ class PoppingScene(Scene):
         )  # fmt: skip
 
     def _start(self, source: GroupSource, terms: PopTerms) -> Pops:
-        assert (source, terms) == (BY_MESSAGE, BY_MESSAGE.messages)
+        assert terms in (source.messages, source.leftovers)
         self.pops.append(Pops())
         return self.pops[-1]
 
@@ -539,6 +539,56 @@ def test_a_member_by_message_pops_without_a_session_and_ends_it_after_its_pops()
             await task
         assert len(scene.coordinator.left) == 1
         assert not scene.opened
+
+    asyncio.run(story())
+
+
+def test_a_member_says_that_it_pops_until_its_last_pop_has_ended() -> None:
+    async def story() -> None:
+        scene = PoppingScene()
+        async with scene.begun() as task:
+            await until(lambda: scene.coordinator.desk.poppers == {"a"})
+            scene.coordinator.source = GroupSource("billing", ["mq:9876"])
+            scene.coordinator.desk.announce_pops()
+            await until(lambda: bool(scene.pops[0].drained))
+            before = scene.coordinator.requests
+            await until(lambda: scene.coordinator.requests > before + 1)
+            assert scene.coordinator.desk.poppers == {"a"}
+            scene.pops[0].may_end.set()
+            await task
+        assert scene.coordinator.desk.poppers == frozenset()
+
+    asyncio.run(story())
+
+
+def test_a_member_pops_leftovers_beside_its_queues_and_stops_both() -> None:
+    async def story() -> None:
+        scene = PoppingScene()
+        left = GroupSource("billing", ["mq:9876"], leftovers=BY_MESSAGE.messages)
+        scene.coordinator.source = left
+        scene.coordinator.publish(FIRST)
+        async with scene.begun() as task:
+            await until(lambda: len(scene.handled[FIRST]) == 5)
+            assert len(scene.pops) == 1
+            assert scene.coordinator.desk.poppers == frozenset()
+            scene.running.stop()
+            await until(lambda: scene.value("held_queues") == 0)
+            assert scene.pops[0].drained == [TERMS.drain]
+            assert not task.done(), "its call still has a leftover"
+            scene.pops[0].may_end.set()
+            await task
+        assert scene.brokers.commits[FIRST][-1] == 5
+
+    asyncio.run(story())
+
+
+def test_a_member_whose_handler_cannot_get_leftovers_reads_its_queues() -> None:
+    async def story() -> None:
+        scene = Scene()
+        scene.coordinator.source = GroupSource("b", ["mq:9876"], leftovers=BY_MESSAGE.messages)
+        scene.coordinator.publish(FIRST)
+        async with scene.begun():
+            await until(lambda: len(scene.handled[FIRST]) == 5)
 
     asyncio.run(story())
 

@@ -43,9 +43,11 @@ class Census:
 
         Messages that members have popped do not count, because more members could not take them.
         """
-        if self.waiting is not None:
-            return self.waiting.ready + self.waiting.retries
-        return sum(each.messages for each in self.lags) if self.lags else None
+        waiting = self.waiting
+        if not self.lags and waiting is None:
+            return None
+        of_pops = 0 if waiting is None else waiting.ready + waiting.retries
+        return of_pops + sum(each.messages for each in self.lags)
 
     @property
     def waiting(self) -> WaitingSum | None:

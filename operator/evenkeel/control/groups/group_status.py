@@ -17,6 +17,7 @@ from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.groups import (
     MOST_OWNED,
     Assigned,
+    Balance,
     GroupStatus,
     LastRebalance,
     LastSkip,
@@ -31,6 +32,7 @@ from evenkeel.control.conditions import Finding
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import (
     allowed_moves,
+    balance_change,
     findings,
     measured_figures,
     member_slots,
@@ -50,7 +52,12 @@ MOST_TEXT = 4000
 MOST_OF_AN_EVENT = 1000
 MOST_PLACES = 100_000
 """Maximum number of queue entries in an assignment. A longer list could not be written in time."""
-PASSING = (ConditionReason.STARTING, ConditionReason.ROUTE_PENDING, ConditionReason.JOB_ENDS)
+PASSING = (
+    ConditionReason.STARTING,
+    ConditionReason.ROUTE_PENDING,
+    ConditionReason.JOB_ENDS,
+    ConditionReason.BALANCE_CHANGES,
+)
 """Reasons that are normal while a group starts or changes. No Events are written for them."""
 
 
@@ -99,7 +106,8 @@ def decide(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Grou
 def is_wanted(group: ConsumerGroup, conflict: Conflict | None) -> bool:
     """Whether the group's job must run now."""
     job = group.spec.job
-    is_asked = bool(job and job.executors and not group.spec.suspend and not group.head.is_going)
+    may_read = not group.head.is_going and not planning.is_changing_balance(group)
+    is_asked = bool(job and job.executors and not group.spec.suspend and may_read)
     return is_asked and not (conflict is not None and conflict.stops)
 
 
@@ -115,6 +123,14 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
             "ended",
         )
     queues = planning.list_queues(group, seen.topics)
+    balance_change.refuse_other_consumers(group)
+    if planning.is_changing_balance(group):
+        planning.read_last_plan(group.status)  # which raises if the assignment is not known
+        waits = balance_change.explain_wait(group, seen)
+        if waits is not None or not seen.is_moved:
+            return _wait_for_balance(group, seen, waits, now)
+        decision = _plan(_take_balance(group), seen, now)
+        return replace(decision, happened=[*_tell_balance(group), *decision.happened])
     if planning.is_by_message(group):
         return _share_messages(group, seen, queues, now)
     taken = _Participants.find(group, seen, now)
@@ -199,6 +215,43 @@ def _broadcast(
     found = findings.check_broadcast(group, seen, has_readers=bool(members))
     found += findings.check_drained(group, seen, assignments)
     return _finish(group, seen, status, found, now)
+
+
+def _wait_for_balance(
+    group: ConsumerGroup, seen: GroupSurroundings, waits: str | None, now: datetime
+) -> GroupDecision:
+    """Let nobody read, until all have stopped to read in the old way."""
+    kept = group.status
+    had_queues = any(each.queues for each in kept.assignments)
+    status = replace_status(
+        kept,
+        epoch=kept.epoch + had_queues,
+        assignments=[msgspec.structs.replace(each, queues=[]) for each in kept.assignments],
+    )
+    why = waits or seen.move_trouble or "the positions at the brokers are moved now"
+    text = f"balance changes from {kept.balance.value} to {group.spec.balance.value}: {why}"
+    found = findings.check_balance_change(group, seen, text)
+    return _finish(group, seen, status, found, now)
+
+
+def _take_balance(group: ConsumerGroup) -> ConsumerGroup:
+    """Let members read in the new way from now on. Names of poppers must not be taken for slots."""
+    status = replace_status(
+        group.status,
+        balance=group.spec.balance,
+        leftovers=group.status.balance is Balance.MESSAGES,
+        assignments=[],
+    )
+    return replace(group, status=status)
+
+
+def _tell_balance(group: ConsumerGroup) -> list[Notice]:
+    """Tell that the balance has changed, unless nobody has ever read."""
+    by_message = planning.is_by_message(group)
+    if by_message and not group.status.epoch:
+        return []
+    way = "by message" if by_message else "by queue"
+    return [Notice("BalanceChanged", f"members read {way} from now on")]
 
 
 def _share_messages(

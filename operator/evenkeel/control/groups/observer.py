@@ -1,21 +1,21 @@
 """Observes a group: its topics, pods, rivals and driver, and what brokers report about it."""
 
-import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypeVar
 
 from contract.kinds.groups import TopicClaim
 from evenkeel import planning
 from evenkeel.control import rivals
 from evenkeel.control.brokers import Brokers
 from evenkeel.control.conflicts import Conflict
+from evenkeel.control.gathering import gather
 from evenkeel.control.groups import census, group_status, rates
 from evenkeel.control.groups.census import Census
+from evenkeel.control.groups.position_mover import PositionMover
 from evenkeel.control.groups.rates import Rates
 from evenkeel.control.groups.surroundings import NOT_ASKED, GroupSurroundings
 from evenkeel.control.jobs import driver_actions, schedule
@@ -33,10 +33,11 @@ from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag
 
 CENSUS_SECONDS = 30.0
+CHANGE_SECONDS = 1.0
+"""How often to look whether the positions of a group can be moved for another balance."""
 SOON_SECONDS = 5.0
 """Pause before the brokers are asked again while other clients are members of the group."""
 Clock = Callable[[], datetime]
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,13 @@ class GroupObserver:
         self._brokers = brokers
         self._rivals: Rivals[ConsumerGroup] = Rivals(rivals.build_group_claim)
         self._notes: dict[Key, _GroupNotes] = {}
+        self._mover = PositionMover(world, brokers)
 
     def note_change(self, key: Key, group: ConsumerGroup | None) -> set[Key]:
         """Note a change or deletion of a group. Return the other groups that it affects."""
         if group is None:
             self._notes.pop(key, None)
+            self._mover.forget(key)
         else:
             self._notes.setdefault(key, _GroupNotes())
         return self._rivals.note_change(key, group)
@@ -140,6 +143,9 @@ class GroupObserver:
             live=self._world.list_live(group) if planning.has_members(group) else None,
             held=self._world.find_held(group.head.key) if planning.has_members(group) else None,
             weights=notes.rates.weights,
+            poppers=self._world.find_poppers(group.head.key),
+            is_moved=self._mover.is_ready(group),
+            move_trouble=self._mover.find_trouble(group),
             pop_trouble=notes.pop_trouble if planning.is_by_message(group) else None,
             lag=counted.lag if counted is not None else None,
             waiting=counted.waiting if counted is not None else None,
@@ -201,6 +207,11 @@ class GroupObserver:
         """
         key, asked, notes = group.head.key, self._list_asked(group), self._find_notes(group)
         before = (notes.census, notes.census_error, notes.pop_trouble)
+        has_moved = False
+        if planning.is_changing_balance(group):
+            has_moved = await self._move_positions(group, asked)
+            if not self._mover.is_ready(group):
+                return has_moved
         found, census_error = notes.census or Census(), None
         rival, _ = self._find_rival(group)
         is_popping = planning.is_by_message(group) and rival is None
@@ -209,9 +220,11 @@ class GroupObserver:
             MqError, NotReadyError
         ):  # the conditions of the Topic report these errors
             if planning.is_by_message(group):
-                found = replace(found, waiting_at=await self._fetch_waiting(group, asked))
+                found = replace(found, lags=(), waiting_at=await self._fetch_waiting(group, asked))
             else:
                 found = replace(found, lags=await self._fetch_lags(group, asked))
+                retries = await self._fetch_retries(group, asked) if group.status.leftovers else {}
+                found = replace(found, waiting_at=retries)
         if census.is_needed(group):
             try:
                 members = await self._fetch_members(group, asked)
@@ -224,7 +237,16 @@ class GroupObserver:
         notes = self._find_notes(group)
         notes.census, notes.census_error, notes.pop_trouble = found, census_error, trouble
         notes.rates = rates.update_rates(notes.rates, found.lags, time.monotonic())
-        return (found, census_error, trouble) != before
+        return has_moved or (found, census_error, trouble) != before
+
+    async def _move_positions(self, group: ConsumerGroup, asked: Sequence[Topic]) -> bool:
+        """Move positions for another balance if nobody reads. Return whether this has changed."""
+        seen = self.view(group).seen
+        if not self._mover.may_move(group, seen) or self._mover.is_ready(group):
+            return False
+        if planning.is_by_message(group):  # brokers move no positions of groups they do not know
+            await self._prepare_pops(group, asked)
+        return await self._mover.move(group, seen, asked)
 
     async def _prepare_pops(self, group: ConsumerGroup, asked: Sequence[Topic]) -> str | None:
         """Prepare the brokers of a group whose members pop. Return why some are not ready."""
@@ -235,7 +257,7 @@ class GroupObserver:
             return await self._brokers.prepare_pops(cluster, group.group, topic.topic, refuse)
 
         try:
-            found = {text for texts in await _gather(map(prepare, asked)) for text in texts}
+            found = {text for texts in await gather(map(prepare, asked)) for text in texts}
         except (MqError, NotReadyError) as error:
             return f"the brokers cannot be prepared: {error}"
         return "; ".join(sorted(found)) or None
@@ -252,6 +274,8 @@ class GroupObserver:
         """
         if not self._list_asked(group):
             return None
+        if planning.is_changing_balance(group):
+            return CHANGE_SECONDS
         is_ready = not planning.is_by_message(group) or self._find_notes(group).pop_trouble is None
         is_calm = self._find_other_readers(group) is None and self.knows_readers(group) and is_ready
         return CENSUS_SECONDS if is_calm else SOON_SECONDS
@@ -261,7 +285,7 @@ class GroupObserver:
             cluster = await self._world.find_cluster(topic)
             return await self._brokers.fetch_lags(cluster, group.group, topic.topic)
 
-        return tuple(lag for found in await _gather(map(ask, asked)) for lag in found)
+        return tuple(lag for found in await gather(map(ask, asked)) for lag in found)
 
     async def _fetch_waiting(
         self, group: ConsumerGroup, asked: Sequence[Topic]
@@ -271,13 +295,20 @@ class GroupObserver:
             return await self._brokers.fetch_waiting(cluster, group.group, topic.topic)
 
         by_broker: dict[str, list[Waiting]] = defaultdict(list)
-        for found in await _gather(map(ask, asked)):
+        for found in await gather(map(ask, asked)):
             for broker, waiting in found.items():
                 by_broker[broker].append(waiting)
         return {
             broker: Waiting(*map(sum, zip(*found, strict=True)))
             for broker, found in by_broker.items()
         }
+
+    async def _fetch_retries(
+        self, group: ConsumerGroup, asked: Sequence[Topic]
+    ) -> dict[str, Waiting]:
+        """Fetch only what comes again: all other messages are read by queue."""
+        found = await self._fetch_waiting(group, asked)
+        return {broker: each._replace(ready=0) for broker, each in found.items()}
 
     async def _fetch_members(
         self, group: ConsumerGroup, asked: Sequence[Topic]
@@ -286,7 +317,7 @@ class GroupObserver:
             cluster = await self._world.find_cluster(topic)
             return await self._brokers.fetch_members(cluster, group.group, topic.topic)
 
-        found = {member for members in await _gather(map(ask, asked)) for member in members}
+        found = {member for members in await gather(map(ask, asked)) for member in members}
         return tuple(sorted(found, key=lambda each: each.client_id))
 
     def _list_asked(self, group: ConsumerGroup) -> list[Topic]:
@@ -297,12 +328,3 @@ class GroupObserver:
         """
         found = [self._world.find_topic(key) for key in group.topic_keys]
         return [each for each in found if each is not None and each.spec.route is None]
-
-
-async def _gather(asked: Iterable[Coroutine[Any, Any, Value]]) -> list[Value]:
-    """Run all in parallel. After all have ended, raise the first error, if there is one."""
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    for each in found:
-        if isinstance(each, BaseException):
-            raise each
-    return [each for each in found if not isinstance(each, BaseException)]

@@ -34,6 +34,12 @@ class GroupSurroundings:
     """The members that have a session, for a group with members."""
     held: HeldQueues | None = None
     """How many queues of a group with members are granted, lent, being released, or waiting."""
+    poppers: frozenset[str] | None = None
+    """The members that may pop messages; None if they are unknown."""
+    is_moved: bool = False
+    """Whether the positions at the brokers are ready for the balance in this spec."""
+    move_trouble: str | None = None
+    """Why the positions are not ready yet."""
     pop_trouble: str | None = None
     """Why members of a group that is balanced by message may get no messages."""
     lag: int | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from contract.following import MemberAnswer, MemberRequest, PopTerms
-from contract.kinds.groups import Assigned, GroupSpec, GroupStatus, OwnedQueues
+from contract.kinds.groups import Assigned, Balance, GroupSpec, GroupStatus, OwnedQueues
 from contract.kinds.topics import TopicSpec, TopicStatus
 from evenkeel.members.coordination import Coordination
 from evenkeel.objects import ConsumerGroup, Head, Key, Topic
@@ -37,12 +37,24 @@ class Members:
         self.numbers: dict[str, int] = {}
 
     def follow(
-        self, *assigned: Assigned, drain: str = "", promised: str = "", **more: object
+        self,
+        *assigned: Assigned,
+        drain: str = "",
+        promised: str = "",
+        now: Balance = Balance.QUEUES,
+        leftovers: bool = False,
+        **more: object,
     ) -> None:
         spec: dict[str, Any] = {"topics": [{"name": "orders"}], "consumers": {"members": {}}}
         spec |= more
         head = Head(KEY, annotations={"evenkeel.dev/drain": drain})
-        status = GroupStatus(epoch=1, assignments=list(assigned), session=promised)
+        status = GroupStatus(
+            epoch=1,
+            assignments=list(assigned),
+            session=promised,
+            balance=now,
+            leftovers=leftovers,
+        )
         group = ConsumerGroup(head, msgspec.convert(spec, GroupSpec), status)
         self.coordination.follow(group, {ORDERS.head.key: ORDERS})
 
@@ -156,16 +168,39 @@ def test_members_of_a_group_by_message_learn_how_to_pop_and_get_no_queues() -> N
     async def story() -> None:
         members = Members()
         settings = {"invisibleTime": "2m", "batch": 4, "maxAttempts": 3, "backoff": "500ms"}
-        members.follow(Assigned("a"), Assigned("b"), balance="Messages", messages=settings)
+        by_message: dict[str, Any] = {"balance": "Messages", "now": Balance.MESSAGES}
+        members.follow(Assigned("a"), Assigned("b"), **by_message, messages=settings)
         members.clock.now = 10.0
         assert await members.ask("a") == []
         source = members.answers["a"].source
         assert source.messages == PopTerms(["orders%v2"], 120.0, 4, 3, 0.5)
-        members.follow(balance="Messages", messages={"invisibleTime": "1ms"})
+        members.follow(**by_message, messages={"invisibleTime": "1ms"})
         await members.ask("a")
         assert members.answers["a"].source.messages == PopTerms(["orders%v2"], 10.0, 1, 16, 10.0)
         members.follow()
         await members.ask("a")
         assert members.answers["a"].source.messages is None
+
+    asyncio.run(story())
+
+
+def test_members_pop_only_what_comes_again_unless_both_balances_are_by_message() -> None:
+    async def story() -> None:
+        members = Members()
+        terms = PopTerms(["orders%v2"], 60.0, 1, 16, 10.0)
+        members.follow()
+        members.clock.now = 10.0
+        for balance, now, leftovers, expected in (
+            ("Queues", Balance.QUEUES, False, (None, None)),
+            ("Messages", Balance.QUEUES, False, (None, None)),
+            ("Messages", Balance.QUEUES, True, (None, terms)),
+            ("Messages", Balance.MESSAGES, True, (terms, None)),
+            ("Queues", Balance.MESSAGES, False, (None, terms)),
+            ("Queues", Balance.QUEUES, True, (None, terms)),
+        ):
+            members.follow(balance=balance, now=now, leftovers=leftovers)
+            await members.ask("a")
+            source = members.answers["a"].source
+            assert (source.messages, source.leftovers) == expected
 
     asyncio.run(story())

@@ -28,9 +28,10 @@ class Desk(GroupDesk):
 
     async def hear(
         self, member: str, number: int, session: str = "s", wait: float = 0.0,
-        holds: Sequence[MessageQueue] = (), revision: int = 0,
+        holds: Sequence[MessageQueue] = (), revision: int = 0, pops: bool = False,
     ) -> Grants[MessageQueue] | Refusal:  # fmt: skip
-        return await self.ask(member, Asked(session, number, revision, frozenset(holds)), wait)
+        asked = Asked(session, number, revision, frozenset(holds))
+        return await self.ask(member, asked, wait, pops=pops)
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +72,41 @@ def test_a_container_that_has_ended_ends_the_session_that_began_before() -> None
         assert list(it.live) == []
 
     play(story)
+
+
+def test_a_member_may_pop_until_a_request_after_the_change_says_that_it_does_not() -> None:
+    async def story(it: Desk) -> None:
+        heard: list[frozenset[str] | None] = []
+        it.held_changed = lambda: heard.append(it.poppers)
+        await it.hear("a", 1)
+        assert it.poppers == frozenset()
+        await it.hear("a", 2, pops=True, revision=1)
+        waiting = asyncio.create_task(it.hear("a", 3, pops=True, revision=1, wait=600.0))
+        await asyncio.sleep(0)  # the request arrives, and waits
+        await it.hear("b", 1)
+        assert it.poppers == {"a"}
+        it.announce_pops()
+        async with asyncio.timeout(15):  # without the change, it would wait for longer
+            await waiting
+        assert it.poppers == {"a", "b"}, "an earlier answer may have told b to pop"
+        await it.hear("b", 2)
+        await it.hear("a", 4, pops=True, revision=1)
+        assert it.poppers == {"a"}
+        del heard[:]
+        it.leave("a", "s")
+        assert it.poppers == frozenset()
+        assert heard == [frozenset()], "the loop learns that nobody pops any more"
+
+    play(story)
+
+
+def test_nobody_knows_who_pops_before_all_live_members_are_known() -> None:
+    async def story() -> None:
+        it = GroupDesk(Terms(600.0), 600.0, lambda: None)
+        assert it.poppers is None
+        it.close(DeniedError(Denial.NOT_LEADING, "the test ends"))
+
+    asyncio.run(story())
 
 
 def test_a_session_that_began_after_the_end_stays() -> None:

@@ -27,6 +27,7 @@ def test_a_member_learns_what_it_may_read_and_where() -> None:
         assert answer["grants"] == [{"topic": "orders", "broker": "broker-a", "ids": "0-1"}]
         assert (answer["epoch"], answer["sessionSeconds"], answer["onOutage"]) == (3, 600.0, "Stop")
         assert answer["source"] == {
+            "leftovers": None,
             "group": "billing",
             "nameServers": ["mq:9876"],
             "tags": {"orders": "paid"},

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from contract import names
-from contract.kinds.groups import GroupStatus, OwnedQueues, QueueMove, WaitingSum
+from contract.kinds.groups import Balance, GroupStatus, OwnedQueues, QueueMove, WaitingSum
 from coordinator.sessions import HeldQueues
 from evenkeel.cluster.events import event_documents
 from evenkeel.control.groups import group_status
@@ -301,6 +301,21 @@ def test_a_group_by_message_has_no_owners_to_explain() -> None:
     assert "The next plan" not in shown
     with pytest.raises(EvenkeelError, match="queues have no owners"):
         explaining.select_queue(explained(found, 1), "orders@broker-a/0")
+
+
+def test_a_group_that_changes_to_queues_says_so_and_then_what_still_comes_again() -> None:
+    found = by_message("a")
+    by_queue = msgspec.structs.replace(found.spec, balance=Balance.QUEUES)
+    changing = replace(found, spec=by_queue)
+    shown = sentences.explain_group(explained(changing, 1))
+    assert "balance changes to Queues: queues get owners when no member pops any more." in shown
+    sight = GroupSurroundings(
+        {ORDERS: topic()}, live=[], held=HeldQueues(), poppers=frozenset(), is_moved=True,
+        waiting=WaitingSum(0, 3, 0),
+    )  # fmt: skip
+    changed = replace(changing, status=group_status.decide(changing, sight, START).status)
+    shown = sentences.explain_group(explained(changed, 1))
+    assert "Waiting at the brokers: 0 ready messages, 3 retries, 0 pops." in shown
 
 
 @pytest.mark.parametrize(

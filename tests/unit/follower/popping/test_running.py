@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import threading
 from collections import Counter
@@ -19,12 +20,14 @@ from follower.options import FollowerOptions, OnFailure
 from follower.popping import lots, running
 from follower.popping.running import Popping
 from mq_client import errors
+from mq_client.filters import EVERYTHING, Filter
 from mq_client.messages import Message, StoredMessage
 from mq_client.popping import PopHandle, PoppedMessage, PopSource
 from mq_client.values import BrokerRoute, MessageQueue, Route
 
 BLANK = StoredMessage("orders", "broker-a", 0, 0, b"", {}, 0, 0, 0, b"", 0, b"", 0, 0, 0)
 AWAY = errors.NoBrokerError("the broker is away")
+NO_TOPIC = errors.TopicUnknownError("POP_MESSAGE", "broker-a:1", 17, "no such topic")
 ROUTE = Route(
     "orders",
     tuple(BrokerRoute(name, "c", {0: f"{name}:1"}, 4, 4, 6) for name in ("broker-a", "broker-b")),
@@ -64,6 +67,10 @@ class Broker:
         """Brokers that get no acknowledgement."""
         self.asked: list[tuple[str, int]] = []
         """The brokers of the pops, and how many messages each may return."""
+        self.popped_from: dict[tuple[PopSource, str], Filter] = {}
+        """The filters of the pops, by source and broker."""
+        self.missing: set[tuple[PopSource, str]] = set()
+        """Topics that do not exist."""
         self.may_change = asyncio.Event()
         self.may_change.set()
         self.clients: list[_Client] = []
@@ -102,10 +109,21 @@ class _Client:
         return ROUTE
 
     async def pop(
-        self, group: str, topic: str, broker: str, *, most: int, **_: object
+        self,
+        group: str,
+        topic: str,
+        broker: str,
+        *,
+        most: int,
+        source: PopSource,
+        wanted: Filter,
+        **_: object,
     ) -> list[PoppedMessage]:
         assert (group, topic) == ("billing", "orders")
         self._broker.asked.append((broker, most))
+        self._broker.popped_from[source, broker] = wanted
+        if (source, broker) in self._broker.missing:
+            raise NO_TOPIC
         while True:
             self._broker.fail("pop")
             found = self._broker.waiting[broker][:most]
@@ -146,7 +164,14 @@ class _Client:
 class Scene:
     """A member that pops."""
 
-    def __init__(self, batch: int = 1, handler: Handler | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        batch: int = 1,
+        handler: Handler | None = None,
+        *,
+        leftovers: bool = False,
+        **options: Any,
+    ) -> None:
         self.broker = Broker()
         self.metrics = Metrics()
         self.calls: list[list[bytes]] = []
@@ -157,7 +182,10 @@ class Scene:
         chosen = FollowerOptions(threads=4, **options)
         self.handling = Handling(handler or self.handle, chosen, self.metrics)
         terms = PopTerms(["orders"], 60.0, batch, 3, 10.0)
-        source = GroupSource("billing", ["mq:9876"], messages=terms)
+        tags = {"orders": "paid"}
+        source = GroupSource("billing", ["mq:9876"], tags, messages=terms)
+        if leftovers:
+            source = GroupSource("billing", ["mq:9876"], tags, leftovers=terms)
         self.popping = Popping(source, terms, self.broker.open, self.handling, chosen, self.metrics)
 
     async def handle(self, messages: Sequence[StoredMessage]) -> None:
@@ -206,6 +234,22 @@ async def test_what_is_handled_is_acknowledged_once() -> None:
         await until(lambda: broker.acked.total() == 3)
     assert broker.acked == Counter([handle_of(1), handle_of(2), handle_of(3, "broker-b")])
     assert scene.value("handled_messages_total") == 3
+
+
+@on_a_loop
+async def test_leftovers_are_popped_from_the_retries_alone_whatever_the_filter_says() -> None:
+    scene = Scene(leftovers=True)
+    gone = (PopSource.RETRIES_V2, "broker-a")
+    scene.broker.missing = {gone}
+    async with scene.begun() as broker:
+        broker.put(b"1")
+        broker.put(b"2", broker="broker-b")
+        await until(lambda: broker.acked.total() == 2)
+        await until(lambda: gone in broker.popped_from)
+    retries = (PopSource.RETRIES_V1, PopSource.RETRIES_V2)
+    everywhere = dict.fromkeys(itertools.product(retries, ["broker-a", "broker-b"]), EVERYTHING)
+    assert broker.popped_from == everywhere
+    assert not scene.value("broker_failures_total", what="pop"), "a missing topic is none"
 
 
 @on_a_loop

@@ -20,13 +20,20 @@ from contract.kinds.groups import (
     WaitingSum,
 )
 from contract.kinds.topics import BrokerQueues, TopicStatus
+from coordinator.sessions import HeldQueues
 from evenkeel.control import conditions
 from evenkeel.control.brokers import Brokers, ClusterAddress
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import census, group_status
 from evenkeel.control.groups.census import Census
 from evenkeel.control.groups.member_slots import LiveMember
-from evenkeel.control.groups.observer import CENSUS_SECONDS, SOON_SECONDS, GroupObserver, GroupView
+from evenkeel.control.groups.observer import (
+    CENSUS_SECONDS,
+    CHANGE_SECONDS,
+    SOON_SECONDS,
+    GroupObserver,
+    GroupView,
+)
 from evenkeel.control.groups.surroundings import NOT_ASKED
 from evenkeel.control.jobs.driver_actions import Action
 from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, JobState
@@ -34,7 +41,7 @@ from evenkeel.control.world import World
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from mq_client.errors import NoBrokerError
 from mq_client.popping import Waiting
-from mq_client.values import GroupMember, Lag
+from mq_client.values import GroupMember, Lag, MessageQueue
 from tests.job_objects import a_group, a_topic
 
 Value = TypeVar("Value")
@@ -58,6 +65,8 @@ class ScriptedWorld:
         self.seen = ABSENT
         self.hidden: str | None = None
         self.client_ids: frozenset[str] | None = None
+        self.poppers: frozenset[str] | None = None
+        self.held: HeldQueues | None = None
 
     def find_group(self, key: Key) -> ConsumerGroup | None:
         return self.found if key == self.found.head.key else None
@@ -71,8 +80,11 @@ class ScriptedWorld:
     def list_live(self, group: ConsumerGroup) -> None:
         return None
 
-    def find_held(self, key: Key) -> None:
-        return None
+    def find_held(self, key: Key) -> HeldQueues | None:
+        return self.held
+
+    def find_poppers(self, key: Key) -> frozenset[str] | None:
+        return self.poppers
 
     def list_client_ids(self, key: Key) -> frozenset[str] | None:
         return self.client_ids
@@ -102,6 +114,9 @@ class ScriptedBrokers:
         self.waiting_told: list[dict[str, Waiting]] = []
         """An answer for each question, in turn."""
         self.unfit: list[str] | NoBrokerError = []
+        self.moving: NoBrokerError | None = None
+        self.moves: list[tuple[Balance, int]] = []
+        self.least_quiet_seconds = 0.0
 
     async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         return list(told(self.lags_told))
@@ -123,6 +138,23 @@ class ScriptedBrokers:
     ) -> list[str]:
         refuse()
         return list(told(self.unfit))
+
+    async def move_positions(
+        self,
+        cluster: ClusterAddress,
+        group: str,
+        queues: Sequence[MessageQueue],
+        balance: Balance,
+        quiet_seconds: float,
+        refuse: Callable[[], None],
+    ) -> bool:
+        refuse()
+        if self.moving is not None:
+            raise self.moving
+        if quiet_seconds < self.least_quiet_seconds:
+            return False
+        self.moves.append((balance, len(queues)))
+        return True
 
 
 def told(answer: Sequence[Value] | NoBrokerError) -> Sequence[Value]:
@@ -361,9 +393,7 @@ def test_clients_that_are_not_members_are_foreign_and_members_read_on() -> None:
 
 
 def test_in_a_group_by_message_other_clients_are_reported_because_they_may_pull() -> None:
-    found = of_members()
-    spec = msgspec.structs.replace(found.spec, balance=Balance.MESSAGES)
-    scene = Scene(replace(found, spec=spec))
+    scene = Scene(by_message(of_members()))
     scene.world.client_ids = frozenset()
     scene.brokers.members_told = (JAVA,)
     scene.ask()
@@ -374,9 +404,7 @@ def test_in_a_group_by_message_other_clients_are_reported_because_they_may_pull(
 
 
 def test_the_brokers_of_a_group_by_message_are_prepared_with_each_census() -> None:
-    found = of_members()
-    spec = msgspec.structs.replace(found.spec, balance=Balance.MESSAGES)
-    scene = Scene(replace(found, spec=spec))
+    scene = Scene(by_message(of_members()))
     scene.world.client_ids = frozenset()
     assert scene.view().seen.pop_trouble == NOT_ASKED
     scene.brokers.unfit = NoBrokerError("all brokers are away")
@@ -394,11 +422,9 @@ def test_the_brokers_of_a_group_by_message_are_prepared_with_each_census() -> No
 
 
 def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
-    found = of_members()
-    by_message = msgspec.structs.replace(
-        found.spec, balance=Balance.MESSAGES, topics=[TopicRef("orders"), TopicRef("returns")]
-    )
-    scene = Scene(replace(found, spec=by_message), a_topic("orders"), a_topic("returns"))
+    found = by_message(of_members())
+    both = msgspec.structs.replace(found.spec, topics=[TopicRef("orders"), TopicRef("returns")])
+    scene = Scene(replace(found, spec=both), a_topic("orders"), a_topic("returns"))
     scene.brokers.waiting_told = [
         {"broker-a": Waiting(5, 1, 2), "broker-b": Waiting(7, 0, 0)},
         {"broker-a": Waiting(10, 20, 30)},
@@ -409,6 +435,65 @@ def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
         assert (seen.lag, seen.waiting) == (43, WaitingSum(22, 21, 32))
         found_now = scene.observer.censuses[scene.group.head.key]
         assert found_now.waiting_at["broker-a"] == Waiting(15, 21, 32)
+
+
+def test_positions_are_moved_once_for_each_change_and_only_while_nobody_pops() -> None:
+    found = by_message(of_members())
+    by_queue = msgspec.structs.replace(found.spec, balance=Balance.QUEUES)
+    scene = Scene(replace(found, spec=by_queue), known())
+    scene.world.held = HeldQueues()
+    for poppers in (None, frozenset("a")):
+        scene.world.poppers = poppers
+        assert not scene.ask()
+        assert not scene.view().seen.is_moved
+    assert scene.brokers.moves == []
+    assert scene.observer.ask_again_seconds(scene.group) == CHANGE_SECONDS
+    scene.world.poppers = frozenset()
+    scene.brokers.moving = NoBrokerError("broker-b is away")
+    assert scene.ask()
+    assert scene.view().seen.move_trouble == (
+        "the positions at the brokers cannot be moved: broker-b is away"
+    )
+    assert not scene.ask(), "an equal observation is no news"
+    scene.brokers.moving = None
+    scene.brokers.least_quiet_seconds = 600.0
+    assert scene.ask()
+    assert "pulls that still wait at brokers" in (scene.view().seen.move_trouble or "")
+    scene.brokers.least_quiet_seconds = 0.0
+    assert scene.ask()
+    seen = scene.view().seen
+    assert (seen.is_moved, seen.move_trouble) == (True, None)
+    scene.ask()
+    assert scene.brokers.moves == [(Balance.QUEUES, 4)]
+    scene.world.held = HeldQueues(granted_queues=1)
+    scene.ask()
+    assert not scene.view().seen.is_moved, "somebody has read since then"
+    scene.world.held = HeldQueues()
+    scene.ask()
+    assert scene.view().seen.is_moved
+    scene.world.found = replace(scene.group, head=replace(scene.group.head, generation=9))
+    assert not scene.view().seen.is_moved
+
+
+def test_retries_are_counted_beside_the_lag_of_queues_while_there_may_be_leftovers() -> None:
+    found = of_members()
+    left = msgspec.structs.replace(found.status, leftovers=True)
+    scene = Scene(replace(found, status=left), a_topic("orders"))
+    queue = MessageQueue("orders", "broker-a", 0)
+    scene.brokers.lags_told = [Lag(queue, 10, 4, 0)]
+    scene.brokers.waiting_told = [{"broker-a": Waiting(6, 3, 0)}]
+    scene.ask()
+    seen = scene.view().seen
+    assert (seen.lag, seen.waiting) == (9, WaitingSum(0, 3, 0))
+
+
+def by_message(found: ConsumerGroup) -> ConsumerGroup:
+    """Balance a group by message, and let its members pop."""
+    return replace(
+        found,
+        spec=msgspec.structs.replace(found.spec, balance=Balance.MESSAGES),
+        status=msgspec.structs.replace(found.status, balance=Balance.MESSAGES),
+    )
 
 
 def _explain(scene: Scene) -> str:
