@@ -105,7 +105,9 @@ class Coordinator:
         try:
             token = self._token_file.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise FollowerError(f"the token cannot be read: {error}") from error
+            raise FollowerError(
+                f"the token cannot be read: {error}; `evenkeel run` writes it when it has started"
+            ) from error
         if not token or not token.isascii() or not token.isprintable():
             raise FollowerError(f"the file {self._token_file} holds no token: one line of text")
         return token

@@ -1,7 +1,7 @@
 """
 Follow an assignment with a handler of your own, from the command line.
 
-    python -m follower shop.billing:handle --coordinator http://127.0.0.1:8090 --group shop/billing
+    python -m follower shop.billing:handle --coordinator http://127.0.0.1:9410 --group shop/billing
 """
 
 import argparse

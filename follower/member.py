@@ -3,7 +3,7 @@ A member of a group, for use in your own program.
 
     async def handle(messages): ...
 
-    await Follower(handle, coordinator="http://127.0.0.1:8090", group="shop/billing").run()
+    await Follower(handle, coordinator="http://127.0.0.1:9410", group="shop/billing").run()
 """
 
 import contextlib

@@ -13,12 +13,11 @@ Value = TypeVar("Value")
 
 
 class Played(NamedTuple, Generic[Value]):
-    """What a flow returned, which servers it asked for what, and how long it paused."""
+    """What a flow returned, which servers it asked, and how long it paused."""
 
     value: Value
     asked: list[str]
     pauses: list[float]
-    requests: list[Any]
 
 
 class Stage:
@@ -26,6 +25,8 @@ class Stage:
 
     def __init__(self, **times: float) -> None:
         self.seconds = 0.0
+        self.requests: list[Any] = []
+        """The requests of all flows so far."""
         machine = Machine(lambda: self.seconds, lambda: 0, lambda: "KEY")
         self.directory = Directory("ns:1", machine, Times(**times))
 
@@ -33,7 +34,6 @@ class Stage:
         """Give the answers in turn; raise those that are errors. The flow must use all answers."""
         answers = list(script)
         asked: list[str] = []
-        requests: list[Any] = []
         pauses: list[float] = []
         outcome: Any = None
         while True:
@@ -41,7 +41,7 @@ class Stage:
                 step = flow.throw(outcome) if isinstance(outcome, Exception) else flow.send(outcome)
             except StopIteration as stop:
                 assert not answers, f"never asked for: {answers}"
-                return Played(stop.value, asked, pauses, requests)
+                return Played(stop.value, asked, pauses)
             if isinstance(step, Pause):
                 pauses.append(step.seconds)
                 self.seconds += step.seconds
@@ -49,12 +49,12 @@ class Stage:
                 continue
             if isinstance(step, AskAll):
                 asked += [ask.address for ask in step.asks]
-                requests += [ask.request for ask in step.asks]
+                self.requests += [ask.request for ask in step.asks]
                 outcome = [answers.pop(0) for _ in step.asks]
                 continue
             assert isinstance(step, Ask)
             asked.append(step.address)
-            requests.append(step.request)
+            self.requests.append(step.request)
             outcome = answers.pop(0)
             is_route = isinstance(step.request, GetRoute)
             assert is_route == isinstance(outcome, Route) or isinstance(outcome, Exception)

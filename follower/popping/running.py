@@ -78,7 +78,7 @@ class Popping:
         self._brake = Brake(log)
         self._room = asyncio.Event()
         self._clocks: dict[str, BrokerClock] = defaultdict(BrokerClock)
-        self._sources = (PopSource.TOPIC,)
+        self._sources: Sequence[PopSource] = (PopSource.TOPIC,)
         if source.messages is None:  # only the leftovers are popped
             self._sources = (PopSource.RETRIES_V1, PopSource.RETRIES_V2)
         self._brokers: dict[tuple[str, str, PopSource], asyncio.Task[None]] = {}

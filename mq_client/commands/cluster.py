@@ -111,7 +111,7 @@ class GetTopics(Request[list[str]]):
 
 
 @dataclass(frozen=True, slots=True)
-class GetSettings(Request[dict[str, str]]):
+class GetBrokerSettings(Request[dict[str, str]]):
     """Ask a broker for its settings."""
 
     code: ClassVar[int] = 26

@@ -94,7 +94,7 @@ class ResetOffset(Done):
     group: str
     topic: str
     queue_id: int = send_as("queueId")
-    offset: int
+    offset: int = send_as("offset")
     timestamp: int = -1
     is_forced: bool = send_as("isForce", default=True)
 

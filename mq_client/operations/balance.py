@@ -22,7 +22,7 @@ from typing import Any
 
 from mq_client import errors, flows
 from mq_client.commands.base import Request
-from mq_client.commands.cluster import GetSettings
+from mq_client.commands.cluster import GetBrokerSettings
 from mq_client.commands.groups import SetRequestMode
 from mq_client.commands.offsets import (
     CommitOffset,
@@ -152,7 +152,7 @@ def _find_rocksdb(directory: Directory, masters: Masters) -> Flow[Masters]:
     """Find out which of these brokers keep popped messages in RocksDB."""
     found: dict[tuple[str, str], str] = {}
     for place, address in masters.items():
-        settings = yield from flows.ask(address, GetSettings(), directory.times.answer)
+        settings = yield from flows.ask(address, GetBrokerSettings(), directory.times.answer)
         if settings.get(ROCKSDB) == "true":
             found[place] = address
     return found

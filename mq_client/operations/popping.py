@@ -51,8 +51,8 @@ def pop(
     retries of it; a pop of retries takes nothing else.
     """
     request = Pop(
-        group, source.name_topic(group, topic), most, invisible_ms, poll_ms, queue_id, wanted, from_end, is_ordered,
-        attempt_id,
+        group, source.name_topic(group, topic), most, invisible_ms, poll_ms, queue_id, wanted,
+        from_end, is_ordered, attempt_id,
     )  # fmt: skip
     address = yield from routing.find_master(directory, topic, broker, max_age=None)
     timeout = directory.times.answer + poll_ms / 1000 + LATE_POLL

@@ -18,7 +18,7 @@ from mq_client.command_line import main
 from mq_client.messages import Message
 from mq_client.popping import PoppedMessage, Waiting
 from mq_client.values import GroupConfig, RequestMode
-from sandbox import jars, rocketmq
+from sandbox import jars
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
 from tests.coordinating import Coordinator

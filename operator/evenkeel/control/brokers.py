@@ -197,20 +197,18 @@ class Brokers:
 
 
 async def _wait(
-    answer: Awaitable[Value], silent: errors.MqError, seconds: float = ANSWER_SECONDS
+    answer: Awaitable[Value], silent: errors.MqError, seconds: float | None = None
 ) -> Value:
     """Wait for an answer. Raise `silent` after the time limit."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(seconds or ANSWER_SECONDS):
             return await answer
     except TimeoutError as error:
         raise silent from error
 
 
-def _build_timeout_error(seconds: float = ANSWER_SECONDS) -> errors.MqError:
-    return errors.NoBrokerError(
-        f"some name servers or brokers did not answer within {seconds:g} s"
-    )
+def _build_timeout_error(seconds: float | None = None) -> errors.MqError:
+    return errors.NoBrokerError(f"some name servers or brokers did not answer within {seconds or ANSWER_SECONDS:g} s")
 
 
 def _explain_failure(error: errors.MqError) -> ReadFailure:

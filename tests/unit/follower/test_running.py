@@ -547,13 +547,13 @@ def test_a_member_says_that_it_pops_until_its_last_pop_has_ended() -> None:
     async def story() -> None:
         scene = PoppingScene()
         async with scene.begun() as task:
-            await until(lambda: scene.coordinator.desk.poppers == {"a"})
+            await until(lambda: scene.coordinator.desk.poppers == frozenset("a"))
             scene.coordinator.source = GroupSource("billing", ["mq:9876"])
             scene.coordinator.desk.announce_pops()
             await until(lambda: bool(scene.pops[0].drained))
             before = scene.coordinator.requests
             await until(lambda: scene.coordinator.requests > before + 1)
-            assert scene.coordinator.desk.poppers == {"a"}
+            assert scene.coordinator.desk.poppers == frozenset("a")
             scene.pops[0].may_end.set()
             await task
         assert scene.coordinator.desk.poppers == frozenset()

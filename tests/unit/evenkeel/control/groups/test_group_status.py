@@ -436,13 +436,17 @@ def test_a_group_by_message_says_why_nobody_gets_messages() -> None:
     live = [LiveMember("a", START)]
     nobody = group_status.decide(group(POPPING, **BY_MESSAGE), seen(live=[]), START)
     assert condition(nobody, "Assigned") == ("False", "Unowned")
-    unfit = group_status.decide(group(POPPING, **BY_MESSAGE), seen(live=live, pop_trouble="no pops"), START)
+    unfit = group_status.decide(
+        group(POPPING, **BY_MESSAGE), seen(live=live, pop_trouble="no pops"), START
+    )
     assert condition(unfit, "Ready") == ("False", "BrokersUnfit")
     unreadable = group_status.decide(
         group(POPPING, **BY_MESSAGE), seen(route=topic(unreadable="a"), live=live), START
     )
     assert condition(unreadable, "Ready") == ("False", "NotReadable")
-    early = group_status.decide(group(POPPING, **BY_MESSAGE), seen(live=live, pop_trouble=NOT_ASKED), START)
+    early = group_status.decide(
+        group(POPPING, **BY_MESSAGE), seen(live=live, pop_trouble=NOT_ASKED), START
+    )
     assert condition(early, "Ready") == ("False", "Starting")
     conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
     later = group_status.decide(group(POPPING, **BY_MESSAGE), seen(conflict=conflict), START)
@@ -537,7 +541,7 @@ def test_nothing_changes_during_a_conflict_and_a_group_that_gives_up_its_members
     waits = group_status.decide(group(**BY_MESSAGE), sight, START)
     assert waits.status.balance is Balance.QUEUES
     assert condition(waits, "Ready") == ("False", "OlderGroup")
-    fixed = {"consumers": {"static": [{"id": "a"}]}}
+    fixed: dict[str, Any] = {"consumers": {"static": [{"id": "a"}]}}
     refused = group_status.decide(group(POPPING, **fixed), seen(is_moved=True), START)
     assert condition(refused, "Ready") == ("False", "InvalidSpec")
     assert refused.status.balance is Balance.MESSAGES
