@@ -208,7 +208,8 @@ async def _wait(
 
 
 def _build_timeout_error(seconds: float | None = None) -> errors.MqError:
-    return errors.NoBrokerError(f"some name servers or brokers did not answer within {seconds or ANSWER_SECONDS:g} s")
+    limit = seconds or ANSWER_SECONDS
+    return errors.NoBrokerError(f"some name servers or brokers did not answer within {limit:g} s")
 
 
 def _explain_failure(error: errors.MqError) -> ReadFailure:
