@@ -476,7 +476,8 @@ def test_members_pop_when_nobody_holds_a_queue_and_the_positions_are_moved() -> 
         sight = seen(live=live, poppers=frozenset(), **more)
         return group_status.decide(group(found, **BY_MESSAGE), sight, START)
 
-    first = decide(before, held=HeldQueues(1, granted_queues=8), is_moved=True)
+    # The coordinator may not have heard of the assignment yet, so it counts nothing.
+    first = decide(before, held=HeldQueues(1), is_moved=True)
     assert owners(first.status) == {"billing-0": 0}
     assert (first.status.epoch, first.status.balance) == (2, Balance.QUEUES)
     assert condition(first, "Ready") == ("False", "BalanceChanges")
