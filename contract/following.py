@@ -164,8 +164,8 @@ class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
     """
     leftovers: PopTerms | None = None
     """
-    How to pop messages that come again although the group is balanced by queue, because they were
-    popped before. The member pops nothing else, and reads its queues.
+    How to pop messages that were popped before the group changed to balance Queues, and come again.
+    The member also reads its queues.
     """
 
 
@@ -193,8 +193,8 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
     """
     pops: bool = False
     """
-    Whether the member pops, or still has popped messages, because an answer has told it how to. Not
-    for leftovers.
+    Whether the member pops as `source.messages` says, or still has such messages. Leftovers do not
+    count.
     """
 
 

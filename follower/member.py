@@ -125,8 +125,9 @@ class Follower:
     def _start_pops(self, source: GroupSource, terms: PopTerms) -> Popping | None:
         if source.messages is None and (self._handling.keeps_positions or self._options.arrow):
             log.warning(
-                "group %r was balanced by message before; messages that come again from then are "
-                "left to members whose handlers keep no positions and get no Arrow columns",
+                "this handler keeps positions or gets Arrow columns, so it does not get messages "
+                "that were popped before group %r changed to balance Queues; other members get "
+                "them",
                 source.group,
             )
             return None

@@ -129,6 +129,7 @@ class Running:
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._is_stopping = False
         self._is_told_to_stop = False
+        self._has_left = False
         metrics.show_session_age(self._session_age)
 
     @property
@@ -176,7 +177,7 @@ class Running:
         return is_by_message and self._pops is not None
 
     async def _stop_pops(self, pops: Pops, drain: float) -> None:
-        """Stop to pop. Until then, a member that only pops keeps its session."""
+        """Stop popping, and then let the session end."""
         await pops.stop(drain)
         self._pops = None
         self._turn(lambda now: self._core.stop(drain, now))
@@ -454,9 +455,19 @@ class Running:
         if holds != self._shown:
             log.info("holds %d queues: %s", len(holds), show_queues(holds) or "none")
             self._shown = holds
-        if self._is_stopping and not holds and self._pops is None:
-            self._end()
+        if self._is_stopping and not holds:
+            self._leave_or_end()
         self._wake_at(core.find_next_change())
+
+    def _leave_or_end(self) -> None:
+        """End, or if leftovers are still handled, leave: others may read the queues meanwhile."""
+        if self._pops is None:
+            self._end()
+        elif not self._is_popping and not self._has_left:
+            self._has_left = True
+            task = asyncio.create_task(self._leave())
+            self._asking.add(task)
+            task.add_done_callback(self._note_asked)
 
     def _wake_at(self, due: float | None) -> None:
         if self._timer is not None:
@@ -488,10 +499,14 @@ class Running:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
         if self._core.is_live:
-            try:
-                await self._coordinator.leave(self._core.session)
-            except (NoAnswerError, RefusedError) as error:
-                log.warning("could not end the session at the coordinator: %s", error)
+            await self._leave()
         if self._brokers is not None:
             await self._brokers.close()
         self._metrics.held.set(0)
+
+    async def _leave(self) -> None:
+        """End the session at the coordinator."""
+        try:
+            await self._coordinator.leave(self._core.session)
+        except (NoAnswerError, RefusedError) as error:
+            log.warning("could not end the session at the coordinator: %s", error)

@@ -271,8 +271,8 @@ class GroupSpec(Part, frozen=True):
     balance: Balance = Balance.QUEUES
     """
     Queues: each queue has one consumer, and order within a queue is kept. Messages: any member gets
-    any message, without an order, so a slow message delays no other one. After a change, members
-    read on only when nobody reads in the old way.
+    any message, without an order, so a slow message delays no other one. After a change, nobody
+    reads until all members have stopped reading in the old way.
     """
     messages: MessageSettings | None = None
     """

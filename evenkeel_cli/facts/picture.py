@@ -166,8 +166,8 @@ def draw_one(look: Look) -> list[Text]:
     if lanes := _list_lanes(look):
         columns = ["lane", "batch", "running", "offsets", "left out"]
         lines += _align(columns, [_make_lane_row(number, lane) for number, lane in lanes])
-    if status.waiting is not None:
-        lines.append(Text(words.describe_waiting(status.waiting)))
+    if waiting := words.describe_waiting(group):
+        lines.append(Text(waiting))
     if look.trouble:
         lines.append(Text(look.trouble, "yellow"))
     return lines

@@ -192,8 +192,8 @@ def _explain_unowned(explained: Explanation) -> str:
 def _list_rules(explained: Explanation) -> list[str]:
     """Describe the strategy, the consumers that may own queues, and their loads."""
     group = explained.group
-    found = group.status.waiting
-    waiting = [] if found is None else [f"{words.describe_waiting(found).capitalize()}."]
+    found = words.describe_waiting(group)
+    waiting = [f"{found.capitalize()}."] if found else []
     if why := planning.explain_no_plan(group):
         return [f"{why}.", *waiting]
     return [

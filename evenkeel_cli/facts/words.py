@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from contract.conditions import ConditionReason, ConditionType
-from contract.kinds.groups import StrategyChoice, WaitingSum
+from contract.kinds.groups import StrategyChoice
 from contract.kinds.parts import Condition
 from evenkeel import planning, times
+from evenkeel.objects import ConsumerGroup
 from lb_core.reasons import Reason
 
 MOST_NAMED = 8
@@ -58,10 +59,15 @@ def count(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def describe_waiting(found: WaitingSum) -> str:
-    """Describe what waits at the brokers of a group that is balanced by message."""
-    ready = count(found.ready, "ready message")
+def describe_waiting(group: ConsumerGroup) -> str:
+    """Describe what waits at the brokers of a group that is balanced by message, or was."""
+    found = group.status.waiting
+    if found is None:
+        return ""
     retries = f"{found.retries} {'retry' if found.retries == 1 else 'retries'}"
+    if not planning.is_by_message(group):
+        return f"waiting at the brokers, apart from the lag of the queues: {retries}"
+    ready = count(found.ready, "ready message")
     return f"waiting at the brokers: {ready}, {retries}, {count(found.parked, 'pop')}"
 
 

@@ -40,8 +40,8 @@ WAITING_PULL_SECONDS = 26.0
 """
 How long a pull may wait at a broker after its consumer is gone.
 
-RocketMQ's consumers wait for 20 s, this client for 15 s, and a broker looks every 5 s which pulls
-are over.
+RocketMQ's consumers wait for 20 s by default, this client for 15 s, and a broker looks every 5 s
+which pulls are over.
 """
 AT_ONCE = 256
 """Maximum number of requests that wait for an answer at the same time."""
@@ -92,12 +92,12 @@ def begin_pops(
 
 def end_pops(
     directory: Directory, group: str, queues: Sequence[MessageQueue], refuse: Refuse
-) -> Flow[bool]:
+) -> Flow[None]:
     """
     Let pulls begin where pops have ended, and tell RocketMQ's own consumers to pull.
 
     A message that was popped but not acknowledged comes again as one of the group's retries only.
-    All brokers of the queues must answer. The call can be repeated, and always returns True.
+    All brokers of the queues must answer. The call can be repeated.
     """
     masters = yield from _find_masters(directory, queues)
     known: dict[tuple[str, str], str] = {}
@@ -120,13 +120,15 @@ def end_pops(
             if each.pull_offset > each.consumer_offset
         ]
     yield from _write_all(directory, requests, refuse)
-    return True
 
 
 def _find_masters(directory: Directory, queues: Sequence[MessageQueue]) -> Flow[Masters]:
     found: dict[tuple[str, str], str] = {}
+    known: set[str] = set()
     for topic, broker in sorted({(each.topic, each.broker) for each in queues}):
-        found[topic, broker] = yield from routing.find_master(directory, topic, broker)
+        max_age = None if topic in known else 0  # one question about the route of each topic
+        known.add(topic)
+        found[topic, broker] = yield from routing.find_master(directory, topic, broker, max_age)
     return found
 
 

@@ -140,7 +140,7 @@ def is_by_message(group: ConsumerGroup) -> bool:
 
 
 def is_changing_balance(group: ConsumerGroup) -> bool:
-    """Whether the members must stop to read in one way before they begin in the other."""
+    """Whether the members must stop reading in one way before they begin in the other."""
     return group.spec.balance is not group.status.balance
 
 
@@ -151,7 +151,10 @@ def explain_no_plan(group: ConsumerGroup) -> str:
     if is_by_message(group):
         return "balance Messages: any member gets any message, so queues have no owners"
     if is_changing_balance(group):
-        return "balance changes to Queues: queues get owners when no member pops any more"
+        return (
+            "balance changes to Queues: queues get owners when no member pops any more and the "
+            "positions at the brokers are moved"
+        )
     return ""
 
 

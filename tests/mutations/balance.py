@@ -22,7 +22,7 @@ CHANGE, STATUS, MOVER, OBSERVER, DESK, COORDINATION, MOVES, POPS, MEMBER = (
 )
 
 MUTATIONS = [
-    # Nobody reads in the new way before all have stopped to read in the old way.
+    # Nobody reads in the new way before all have stopped reading in the old way.
     (CHANGE, "seen.held.granted_queues + seen.held.leaving_queues", "seen.held.granted_queues"),
     (CHANGE, "seen.held.granted_queues + seen.held.leaving_queues", "seen.held.leaving_queues"),
     (CHANGE, "if seen.held is None or seen.poppers is None:", "if seen.poppers is None:"),
@@ -31,8 +31,8 @@ MUTATIONS = [
     (CHANGE, "    if seen.poppers:\n", "    if False:\n"),
     (CHANGE, "    if seen.conflict is not None and seen.conflict.stops:\n", "    if False:\n"),
     (CHANGE, "planning.is_changing_balance(group) and not planning.has_members(group)", "False"),
-    (STATUS, "        if waits is not None or not seen.is_moved:\n", "        if waits is not None:\n"),
-    (STATUS, "        if waits is not None or not seen.is_moved:\n", "        if not seen.is_moved:\n"),
+    (STATUS, "        if waits is not None or not seen.are_positions_ready:\n", "        if waits is not None:\n"),
+    (STATUS, "        if waits is not None or not seen.are_positions_ready:\n", "        if not seen.are_positions_ready:\n"),
     (STATUS, "assignments=[msgspec.structs.replace(each, queues=[]) for each in kept.assignments],", "assignments=kept.assignments,"),
     (STATUS, "        epoch=kept.epoch + had_queues,\n", "        epoch=kept.epoch,\n"),
     (STATUS, "        leftovers=group.status.balance is Balance.MESSAGES,\n        assignments=[],\n", "        leftovers=group.status.balance is Balance.MESSAGES,\n"),
@@ -46,12 +46,15 @@ MUTATIONS = [
     (DESK, "            self._dismiss(member, self._core.answer(self._core.sessions[member]))\n", "            pass\n"),
     (MEMBER, "return is_by_message and self._pops is not None", "return is_by_message and not self._is_stopping"),
     (MEMBER, "seconds, pops=self._is_popping)", "seconds)"),
+    (MEMBER, "        elif not self._is_popping and not self._has_left:\n", "        elif False:\n"),
     # Positions are moved once for each change, and only while nobody reads.
-    (OBSERVER, "not self._mover.may_move(group, seen) or self._mover.is_ready(group)", "self._mover.is_ready(group)"),
-    (OBSERVER, "not self._mover.may_move(group, seen) or self._mover.is_ready(group)", "not self._mover.may_move(group, seen)"),
-    (MOVER, "found.done_for == group.head.generation", "found.done_for is not None"),
-    (MOVER, "            self.forget(key)\n            return False\n", "            return False\n"),
-    (MOVER, "            found.trouble = None if are_moved else LATER\n", "            found.trouble = None\n"),
+    (OBSERVER, "if move is None or not move.is_due:", "if move is None:"),
+    (OBSERVER, "if group is None or not planning.is_changing_balance(group):", "if group is None:"),
+    (MOVER, "found.ready_for == group.head.generation", "found.ready_for is not None"),
+    (MOVER, "found.ready_for not in (None, group.head.generation)", "False"),
+    (MOVER, "            self.forget(key)\n            return None\n", "            return None\n"),
+    (MOVER, "move.trouble = None if are_moved else PULLS_WAIT", "move.trouble = None"),
+    (MOVER, "self.ready_for is None and time.monotonic() >= self.due", "self.ready_for is None"),
     (MOVES, "if each.pull_offset > each.consumer_offset", "if True"),
     (MOVES, "if settings.get(ROCKSDB) == \"true\":", "if True:"),
     (MOVES, "    if quiet_seconds < WAITING_PULL_SECONDS:\n", "    if False:\n"),

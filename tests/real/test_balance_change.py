@@ -158,7 +158,10 @@ def test_nothing_is_lost_or_handled_twice_while_the_balance_changes(scene: Scene
         ):
             if is_idle:  # the requests of members wait at the broker
                 sending.may_send.clear()
-                wait_for(scene.read_numbers, lambda found: {*found} >= {*range(sending.sent)})
+                missing = wait_for(
+                    lambda: sending.sent - len({*scene.read_numbers()}), lambda count: count <= 0
+                )
+                assert missing <= 0, scene.read_logs()
             scene.change(balance)
             sending.may_send.set()
             scene.wait_for_more(400)

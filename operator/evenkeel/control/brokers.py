@@ -164,11 +164,13 @@ class Brokers:
         Nobody may have read for `quiet_seconds`. Return False if that is not long enough.
         """
         client = self._client(cluster)
+        silent = _build_timeout_error(MOVE_SECONDS)
         if balance is Balance.MESSAGES:
-            step = begin_pops(client.directory, group, queues, quiet_seconds, refuse)
-        else:
-            step = end_pops(client.directory, group, queues, refuse)
-        return await _wait(client.run(step), _build_timeout_error(MOVE_SECONDS), MOVE_SECONDS)
+            begin = begin_pops(client.directory, group, queues, quiet_seconds, refuse)
+            return await _wait(client.run(begin), silent, MOVE_SECONDS)
+        end = end_pops(client.directory, group, queues, refuse)
+        await _wait(client.run(end), silent, MOVE_SECONDS)
+        return True
 
     async def close(self) -> None:
         """Close all connections."""

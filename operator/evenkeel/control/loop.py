@@ -55,7 +55,7 @@ LEAST_SECONDS = 0.1
 WAITING = WorkPace(limit_seconds=90.0, at_once=256)
 """
 The pace of work that waits for RocketMQ. `at_once` is high, so that a slow cluster does not delay
-other clusters.
+other clusters. The limit is longer than a move of positions and all questions around it take.
 """
 
 

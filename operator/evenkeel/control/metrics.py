@@ -46,7 +46,7 @@ _GROUPS = {
     "ready_messages": "Messages that no consumer has got yet, by broker; only with balance "
     "Messages. Before the first pop, deleted messages count too",
     "retry_messages": "Messages that come again, and that no consumer has got again yet, by "
-    "broker; only with balance Messages",
+    "broker; only with balance Messages, or with leftovers from it",
     "parked_pops": "Pops that wait for a message, by broker; only with balance Messages",
     "ready": "1 if the group is ready",
     "paused": "1 while no queue may move for balance",
@@ -224,7 +224,8 @@ def _read_figures(group: ConsumerGroup) -> Figures:
         "ready": _read_condition(group, ConditionType.READY),
         "paused": findings.is_paused(group),
     }
-    if planning.is_by_message(group):  # its queues need no owners
+    # These queues need no owners.
+    if planning.is_by_message(group) or planning.is_changing_balance(group):
         found |= {"idle_consumers": 0, "unowned_queues": 0}
     if (job := group.spec.job) is not None:
         found["adopted_epoch"] = status.adopted_epoch

@@ -92,7 +92,7 @@ class Coordination:
             return
         self._followed[key] = followed
         is_new = self._prepare_desk(key, read_terms(consumers.members), group.status.session)
-        if last is not None and not is_new and _find_pops(last) != _find_pops(followed):
+        if last is not None and not is_new and _list_pop_terms(last) != _list_pop_terms(followed):
             self._desks[key].announce_pops()
         if is_new or last is None or _find_published(last.group) != _find_published(group):
             self._publish(key)
@@ -241,7 +241,7 @@ def _find_published(group: ConsumerGroup) -> tuple[object, ...]:
     return group.status.epoch, group.status.assignments, group.to_drain
 
 
-def _find_pops(followed: _Followed) -> tuple[PopTerms | None, PopTerms | None]:
+def _list_pop_terms(followed: _Followed) -> tuple[PopTerms | None, PopTerms | None]:
     return followed.source.messages, followed.source.leftovers
 
 

@@ -72,7 +72,7 @@ class GroupDesk:
         )
         self._members_changed = members_changed
         self.held_changed: Callable[[], None] = lambda: None
-        """Called when `held` has changed, or a member has begun or ceased to pop."""
+        """Called when `held` has changed, or a member has begun popping or stopped popping."""
         self.member_silent: Callable[[str], None] = lambda member: None
         """Called when a session has ended because its member sent no request in time."""
         self.queue_released: Callable[[float], None] = lambda seconds: None
@@ -111,8 +111,8 @@ class GroupDesk:
         """
         Answer all requests that wait, because the answers now say something else about pops.
 
-        From now on, each member may pop until it has sent another request: an earlier answer may
-        have told it to, and its last request was sent before that answer.
+        From now on, each member counts as popping until its next request says otherwise, because
+        an earlier answer may have told it to pop.
         """
         for life in self._lives.values():
             life.may_pop, life.share = True, _choose_share()

@@ -1,14 +1,14 @@
 """
 Decides when the members of a group may begin to read in another way. Pure.
 
-A change of `spec.balance` has three steps. First, members lose what they have: their queues, or the
-right to pop. When nobody has anything any more, the positions at the brokers are made ready
+A change of `spec.balance` has three steps. First, members lose their queues, or the right to pop.
+When nobody reads, the operator makes the positions at the brokers ready
 (`mq_client/operations/balance.py`). Then the status says that members may read in the new way. The
-next leader repeats the step in which its predecessor ended.
+next leader repeats an unfinished step.
 """
 
 from evenkeel import planning
-from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.groups.surroundings import MEMBERS_UNKNOWN, GroupSurroundings
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
 
@@ -16,11 +16,11 @@ MOST_NAMED = 5
 
 
 def refuse_other_consumers(group: ConsumerGroup) -> None:
-    """Refuse a group that has given up its members before they had stopped to pop."""
+    """Refuse a group that has given up its members before they had stopped popping."""
     if planning.is_changing_balance(group) and not planning.has_members(group):
         raise ManifestError(
-            f"{group}: its members may still pop messages: set spec.consumers.members again, with "
-            "balance Queues, until status.balance is Queues"
+            f"{group}: its members may still pop: keep spec.consumers.members and balance Queues "
+            "until status.balance is Queues"
         )
 
 
@@ -31,10 +31,7 @@ def explain_wait(group: ConsumerGroup, seen: GroupSurroundings) -> str | None:
     if any(each.queues for each in group.status.assignments):
         return "the queues are being taken away"
     if seen.held is None or seen.poppers is None:
-        return (
-            "it is not known yet what members read: a coordinator that has just begun waits for "
-            "one spec.consumers.members.session"
-        )
+        return MEMBERS_UNKNOWN
     held = seen.held.granted_queues + seen.held.leaving_queues
     if held:
         return f"queues that members still hold: {held}"

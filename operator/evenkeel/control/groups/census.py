@@ -30,7 +30,7 @@ class Census:
 
     lags: Sequence[Lag] = ()
     waiting_at: Mapping[str, Waiting] = field(default_factory=dict)
-    """What waits for a group that is balanced by message, by broker."""
+    """What waits for a group that is balanced by message, or has leftovers, by broker."""
     members: Sequence[GroupMember] | None = None
     """None if the brokers have not reported the members yet, or need not be asked."""
     places: frozenset[TopicKey] = frozenset()
@@ -51,7 +51,7 @@ class Census:
 
     @property
     def waiting(self) -> WaitingSum | None:
-        """What waits at all brokers for a group that is balanced by message."""
+        """What waits at all brokers for a group that is balanced by message, or has leftovers."""
         if not self.waiting_at:
             return None
         found = self.waiting_at.values()

@@ -53,9 +53,10 @@ def check_by_message(
 
 
 def check_balance_change(group: ConsumerGroup, seen: GroupSurroundings, text: str) -> list[Finding]:
-    """Check a group whose members stop to read in one way, before they begin in the other."""
+    """Check a group whose members stop reading in one way before they begin in the other."""
     changes = ConditionReason.BALANCE_CHANGES
     assigned = _check_conflicted(seen) or Finding(ConditionType.ASSIGNED, False, changes, text)
+    seen = replace(seen, held=None)  # nobody follows an assignment now
     return _collect(group, seen, assigned, Finding(ConditionType.BALANCED, False, changes, text))
 
 

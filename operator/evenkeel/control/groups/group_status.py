@@ -39,7 +39,7 @@ from evenkeel.control.groups import (
     rebalance_trigger,
 )
 from evenkeel.control.groups.member_slots import LiveMember
-from evenkeel.control.groups.surroundings import GroupSurroundings
+from evenkeel.control.groups.surroundings import MEMBERS_UNKNOWN, GroupSurroundings
 from evenkeel.control.jobs.job_slots import JobSlot, update_slots
 from evenkeel.control.jobs.states import JobSeen, SlotExecutor
 from evenkeel.errors import ManifestError
@@ -127,7 +127,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
     if planning.is_changing_balance(group):
         planning.read_last_plan(group.status)  # which raises if the assignment is not known
         waits = balance_change.explain_wait(group, seen)
-        if waits is not None or not seen.is_moved:
+        if waits is not None or not seen.are_positions_ready:
             return _wait_for_balance(group, seen, waits, now)
         decision = _plan(_take_balance(group), seen, now)
         return replace(decision, happened=[*_tell_balance(group), *decision.happened])
@@ -220,7 +220,7 @@ def _broadcast(
 def _wait_for_balance(
     group: ConsumerGroup, seen: GroupSurroundings, waits: str | None, now: datetime
 ) -> GroupDecision:
-    """Let nobody read, until all have stopped to read in the old way."""
+    """Let nobody read until all have stopped reading in the old way."""
     kept = group.status
     had_queues = any(each.queues for each in kept.assignments)
     status = replace_status(
@@ -228,8 +228,10 @@ def _wait_for_balance(
         epoch=kept.epoch + had_queues,
         assignments=[msgspec.structs.replace(each, queues=[]) for each in kept.assignments],
     )
-    why = waits or seen.move_trouble or "the positions at the brokers are moved now"
+    why = waits or seen.positions_trouble or "the positions at the brokers are moved now"
     text = f"balance changes from {kept.balance.value} to {group.spec.balance.value}: {why}"
+    if planning.is_by_message(group) and not kept.epoch:
+        text = f"members may not pop yet: {why}"
     found = findings.check_balance_change(group, seen, text)
     return _finish(group, seen, status, found, now)
 
@@ -278,9 +280,7 @@ def _require_live(group: ConsumerGroup, seen: GroupSurroundings) -> Sequence[Liv
     if seen.live is None:
         raise planning.NotReadyError(
             ConditionReason.MEMBERS_UNKNOWN,
-            f"{group}: its members are not known yet: a coordinator that has just begun waits for "
-            "one spec.consumers.members.session, because an earlier one may have granted queues. "
-            "In a cluster, it runs only if the chart's value members.enabled is true",
+            f"{group}: {MEMBERS_UNKNOWN}",
         )
     return seen.live
 

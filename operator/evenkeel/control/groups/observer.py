@@ -78,9 +78,10 @@ class GroupObserver:
 
     def note_change(self, key: Key, group: ConsumerGroup | None) -> set[Key]:
         """Note a change or deletion of a group. Return the other groups that it affects."""
+        if group is None or not planning.is_changing_balance(group):
+            self._mover.forget(key)
         if group is None:
             self._notes.pop(key, None)
-            self._mover.forget(key)
         else:
             self._notes.setdefault(key, _GroupNotes())
         return self._rivals.note_change(key, group)
@@ -144,8 +145,8 @@ class GroupObserver:
             held=self._world.find_held(group.head.key) if planning.has_members(group) else None,
             weights=notes.rates.weights,
             poppers=self._world.find_poppers(group.head.key),
-            is_moved=self._mover.is_ready(group),
-            move_trouble=self._mover.find_trouble(group),
+            are_positions_ready=self._mover.is_ready(group),
+            positions_trouble=self._mover.find_trouble(group),
             pop_trouble=notes.pop_trouble if planning.is_by_message(group) else None,
             lag=counted.lag if counted is not None else None,
             waiting=counted.waiting if counted is not None else None,
@@ -242,11 +243,12 @@ class GroupObserver:
     async def _move_positions(self, group: ConsumerGroup, asked: Sequence[Topic]) -> bool:
         """Move positions for another balance if nobody reads. Return whether this has changed."""
         seen = self.view(group).seen
-        if not self._mover.may_move(group, seen) or self._mover.is_ready(group):
+        move = self._mover.begin(group, seen)
+        if move is None or not move.is_due:
             return False
         if planning.is_by_message(group):  # brokers move no positions of groups they do not know
             await self._prepare_pops(group, asked)
-        return await self._mover.move(group, seen, asked)
+        return await self._mover.move(move, group, seen, asked)
 
     async def _prepare_pops(self, group: ConsumerGroup, asked: Sequence[Topic]) -> str | None:
         """Prepare the brokers of a group whose members pop. Return why some are not ready."""
@@ -274,7 +276,7 @@ class GroupObserver:
         """
         if not self._list_asked(group):
             return None
-        if planning.is_changing_balance(group):
+        if planning.is_changing_balance(group) and not self._mover.is_ready(group):
             return CHANGE_SECONDS
         is_ready = not planning.is_by_message(group) or self._find_notes(group).pop_trouble is None
         is_calm = self._find_other_readers(group) is None and self.knows_readers(group) and is_ready
@@ -308,7 +310,7 @@ class GroupObserver:
     ) -> dict[str, Waiting]:
         """Fetch only what comes again: all other messages are read by queue."""
         found = await self._fetch_waiting(group, asked)
-        return {broker: each._replace(ready=0) for broker, each in found.items()}
+        return {broker: Waiting(0, each.retries, 0) for broker, each in found.items()}
 
     async def _fetch_members(
         self, group: ConsumerGroup, asked: Sequence[Topic]

@@ -17,22 +17,29 @@ from mq_client.errors import MqError
 from mq_client.operations.balance import WAITING_PULL_SECONDS
 from mq_client.values import MessageQueue
 
-LATER = (
-    "pulls that still wait at brokers with the RocksDB store must end first, which takes up to "
+PULLS_WAIT = (
+    "brokers with RocksDB may still have pulls that wait for a message; they end within "
     f"{WAITING_PULL_SECONDS:g} s"
 )
 
 
 @dataclass(slots=True)
-class _Move:
-    """What is known about the positions of a group whose balance changes."""
+class Move:
+    """What is known about the positions of a group whose balance changes, while nobody reads."""
 
     quiet_since: float
     """Since when nobody reads."""
-    done_for: int | None = None
+    due: float = 0.0
+    """When to try to move them."""
+    ready_for: int | None = None
     """The generation of the spec for whose balance the positions are ready."""
     trouble: str | None = None
     """Why they are not ready yet."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the positions must be moved now."""
+        return self.ready_for is None and time.monotonic() >= self.due
 
 
 class PositionMover:
@@ -42,47 +49,49 @@ class PositionMover:
         """Begin without any moves."""
         self._world = world
         self._brokers = brokers
-        self._moves: dict[Key, _Move] = {}
+        self._moves: dict[Key, Move] = {}
 
     def forget(self, key: Key) -> None:
-        """Forget a group that was deleted."""
+        """Forget a group that was deleted, or whose balance does not change."""
         self._moves.pop(key, None)
 
     def is_ready(self, group: ConsumerGroup) -> bool:
         """Whether the positions are ready for the balance in the spec."""
         found = self._moves.get(group.head.key)
-        return found is not None and found.done_for == group.head.generation
+        return found is not None and found.ready_for == group.head.generation
 
     def find_trouble(self, group: ConsumerGroup) -> str | None:
         """Find out why the positions of a group are not ready yet."""
         found = self._moves.get(group.head.key)
         return found.trouble if found is not None else None
 
-    def may_move(self, group: ConsumerGroup, seen: GroupSurroundings) -> bool:
-        """Return whether nobody reads. Positions that were moved before somebody read are void."""
+    def begin(self, group: ConsumerGroup, seen: GroupSurroundings) -> Move | None:
+        """Begin or continue the move of a group. If somebody reads, forget it, and return None."""
         key = group.head.key
         if balance_change.explain_wait(group, seen) is not None:
             self.forget(key)
-            return False
-        self._moves.setdefault(key, _Move(time.monotonic()))
-        return True
+            return None
+        found = self._moves.get(key)
+        if found is None or found.ready_for not in (None, group.head.generation):
+            found = self._moves[key] = Move(time.monotonic())
+        return found
 
     async def move(
-        self, group: ConsumerGroup, seen: GroupSurroundings, topics: Sequence[Topic]
+        self, move: Move, group: ConsumerGroup, seen: GroupSurroundings, topics: Sequence[Topic]
     ) -> bool:
         """Move the positions in these topics. Return whether the outcome has changed."""
-        found = self._moves[group.head.key]
-        before = (found.done_for, found.trouble)
+        before = (move.ready_for, move.trouble)
         try:
             queues = planning.list_queues(group, seen.topics)
-            moves = (self._move_topic(group, each, queues, found.quiet_since) for each in topics)
+            moves = (self._move_topic(group, each, queues, move.quiet_since) for each in topics)
             are_moved = all(await gather(moves))
         except (MqError, ManifestError) as error:
-            found.trouble = f"the positions at the brokers cannot be moved: {error}"
+            move.trouble = f"the positions at the brokers cannot be moved: {error}"
         else:
-            found.done_for = group.head.generation if are_moved else None
-            found.trouble = None if are_moved else LATER
-        return (found.done_for, found.trouble) != before
+            move.ready_for = group.head.generation if are_moved else None
+            move.trouble = None if are_moved else PULLS_WAIT
+            move.due = move.quiet_since + WAITING_PULL_SECONDS
+        return (move.ready_for, move.trouble) != before
 
     async def _move_topic(
         self,

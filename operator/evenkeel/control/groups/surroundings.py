@@ -1,8 +1,8 @@
 """
 The surroundings of a group: its topics, consumers, job and rivals.
 
-A decision depends on the group, its surroundings and the time. If pods, members, held queues, lag
-or weights are None, they are unknown, not empty.
+A decision depends on the group, its surroundings and the time. If pods, members, poppers, held
+queues, lag or weights are None, they are unknown, not empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,11 @@ from lb_core import model
 from lb_core.model import Member
 
 NOT_ASKED = "the brokers have not been asked yet whether they can pop"
+MEMBERS_UNKNOWN = (
+    "its members are not known yet: a coordinator that has just begun waits for one "
+    "spec.consumers.members.session, because an earlier one may have granted queues. In a cluster, "
+    "it runs only if the chart's value members.enabled is true"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +41,15 @@ class GroupSurroundings:
     """How many queues of a group with members are granted, lent, being released, or waiting."""
     poppers: frozenset[str] | None = None
     """The members that may pop messages; None if they are unknown."""
-    is_moved: bool = False
+    are_positions_ready: bool = False
     """Whether the positions at the brokers are ready for the balance in this spec."""
-    move_trouble: str | None = None
+    positions_trouble: str | None = None
     """Why the positions are not ready yet."""
     pop_trouble: str | None = None
     """Why members of a group that is balanced by message may get no messages."""
     lag: int | None = None
     waiting: WaitingSum | None = None
-    """What waits at the brokers for a group that is balanced by message."""
+    """What waits at the brokers for a group that is balanced by message, or has leftovers."""
     weights: Mapping[model.Queue, float] | None = None
     """The weight of each queue, for strategies with weights by rate."""
     conflict: Conflict | None = None

@@ -15,7 +15,11 @@ from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import group_status, rates
 from evenkeel.control.groups.group_status import GroupDecision
 from evenkeel.control.groups.member_slots import LiveMember
-from evenkeel.control.groups.surroundings import NOT_ASKED, GroupSurroundings
+from evenkeel.control.groups.surroundings import (
+    MEMBERS_UNKNOWN,
+    NOT_ASKED,
+    GroupSurroundings,
+)
 from evenkeel.control.jobs.states import JobSeen, JobState
 from evenkeel.objects import ConsumerGroup
 from lb_core.model import Member, Queue
@@ -463,12 +467,6 @@ def by_queue() -> GroupStatus:
     return group_status.decide(group(**BY_QUEUE), seen(live=live), START).status
 
 
-UNKNOWN = (
-    "it is not known yet what members read: a coordinator that has just begun waits for one "
-    "spec.consumers.members.session"
-)
-
-
 def test_members_pop_when_nobody_holds_a_queue_and_the_positions_are_moved() -> None:
     before, live = by_queue(), [LiveMember("a", START)]
 
@@ -477,23 +475,23 @@ def test_members_pop_when_nobody_holds_a_queue_and_the_positions_are_moved() -> 
         return group_status.decide(group(found, **BY_MESSAGE), sight, START)
 
     # The coordinator may not have heard of the assignment yet, so it counts nothing.
-    first = decide(before, held=HeldQueues(1), is_moved=True)
+    first = decide(before, held=HeldQueues(1), are_positions_ready=True)
     assert owners(first.status) == {"billing-0": 0}
     assert (first.status.epoch, first.status.balance) == (2, Balance.QUEUES)
     assert condition(first, "Ready") == ("False", "BalanceChanges")
     assert not first.happened
     for held, trouble, text in (
-        (None, None, UNKNOWN),
+        (None, None, MEMBERS_UNKNOWN),
         (HeldQueues(1, leaving_queues=2), None, "queues that members still hold: 2"),
         (HeldQueues(1, granted_queues=1), None, "queues that members still hold: 1"),
         (HeldQueues(1), "broker-b is away", "broker-b is away"),
     ):
-        waits = decide(first.status, held=held, move_trouble=trouble)
+        waits = decide(first.status, held=held, positions_trouble=trouble)
         assert waits.status.epoch == 2
         assert [each.message for each in waits.status.conditions if each.type == "Ready"] == [
             f"balance changes from Queues to Messages: {text}"
         ]
-    done = decide(first.status, held=HeldQueues(1), is_moved=True)
+    done = decide(first.status, held=HeldQueues(1), are_positions_ready=True)
     assert (done.status.balance, done.status.leftovers) == (Balance.MESSAGES, False)
     assert [each.consumer for each in done.status.assignments] == ["a"]
     assert condition(done, "Ready") == ("True", "Assigned")
@@ -508,18 +506,18 @@ def test_members_get_queues_again_when_nobody_pops_and_the_positions_are_moved()
         sight = seen(live=live, held=HeldQueues(1), **more)
         return group_status.decide(group(popping, **BY_QUEUE), sight, START)
 
-    for poppers, text in (
-        (None, UNKNOWN),
-        (frozenset("ab"), "members that still pop messages: a, b"),
-        (frozenset("abcdefg"), "members that still pop messages: a, b, c, d, e and 2 more"),
-        (frozenset(), "the positions at the brokers are moved now"),
+    for poppers, is_ready, text in (
+        (None, True, MEMBERS_UNKNOWN),
+        (frozenset("ab"), True, "members that still pop messages: a, b"),
+        (frozenset("abcdefg"), True, "members that still pop messages: a, b, c, d, e and 2 more"),
+        (frozenset(), False, "the positions at the brokers are moved now"),
     ):
-        waits = decide(poppers=poppers, is_moved=bool(poppers))
+        waits = decide(poppers=poppers, are_positions_ready=is_ready)
         assert (waits.status.balance, waits.status.epoch) == (Balance.MESSAGES, 3)
         assert [each.message for each in waits.status.conditions if each.type == "Ready"] == [
             f"balance changes from Messages to Queues: {text}"
         ]
-    done = decide(poppers=frozenset(), is_moved=True)
+    done = decide(poppers=frozenset(), are_positions_ready=True)
     assert (done.status.balance, done.status.leftovers) == (Balance.QUEUES, True)
     assert owners(done.status) == {"billing-0": 8}, "the popper's name is no slot"
     assert done.status.epoch == 4
@@ -527,7 +525,7 @@ def test_members_get_queues_again_when_nobody_pops_and_the_positions_are_moved()
 
 def test_a_new_group_by_message_begins_when_its_members_are_known() -> None:
     live = [LiveMember("a", START)]
-    sight = seen(live=live, is_moved=True, held=HeldQueues(1), poppers=frozenset())
+    sight = seen(live=live, are_positions_ready=True, held=HeldQueues(1), poppers=frozenset())
     first = group_status.decide(group(**BY_MESSAGE), sight, START)
     assert first.status.balance is Balance.MESSAGES
     assert condition(first, "Ready") == ("True", "Assigned")
@@ -538,12 +536,12 @@ def test_nothing_changes_during_a_conflict_and_a_group_that_gives_up_its_members
     None
 ):
     conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
-    sight = seen(live=[], is_moved=True, held=HeldQueues(), poppers=frozenset(), conflict=conflict)
+    sight = seen(live=[], are_positions_ready=True, held=HeldQueues(), poppers=frozenset(), conflict=conflict)
     waits = group_status.decide(group(**BY_MESSAGE), sight, START)
     assert waits.status.balance is Balance.QUEUES
     assert condition(waits, "Ready") == ("False", "OlderGroup")
     fixed: dict[str, Any] = {"consumers": {"static": [{"id": "a"}]}}
-    refused = group_status.decide(group(POPPING, **fixed), seen(is_moved=True), START)
+    refused = group_status.decide(group(POPPING, **fixed), seen(are_positions_ready=True), START)
     assert condition(refused, "Ready") == ("False", "InvalidSpec")
     assert refused.status.balance is Balance.MESSAGES
 

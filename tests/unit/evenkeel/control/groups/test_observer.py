@@ -1,6 +1,7 @@
 """Other clients that read in a group's name, and what a driver waits for."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -116,7 +117,7 @@ class ScriptedBrokers:
         self.unfit: list[str] | NoBrokerError = []
         self.moving: NoBrokerError | None = None
         self.moves: list[tuple[Balance, int]] = []
-        self.least_quiet_seconds = 0.0
+        self.least_quiet_seconds = self.quiet_seconds = 0.0
 
     async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
         return list(told(self.lags_told))
@@ -149,6 +150,7 @@ class ScriptedBrokers:
         refuse: Callable[[], None],
     ) -> bool:
         refuse()
+        self.quiet_seconds = quiet_seconds
         if self.moving is not None:
             raise self.moving
         if quiet_seconds < self.least_quiet_seconds:
@@ -437,42 +439,67 @@ def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
         assert found_now.waiting_at["broker-a"] == Waiting(15, 21, 32)
 
 
-def test_positions_are_moved_once_for_each_change_and_only_while_nobody_pops() -> None:
+def changing_to_queues(generation: int) -> ConsumerGroup:
+    """Make a group whose members must stop popping, and nobody reads."""
     found = by_message(of_members())
     by_queue = msgspec.structs.replace(found.spec, balance=Balance.QUEUES)
-    scene = Scene(replace(found, spec=by_queue), known())
+    return replace(found, spec=by_queue, head=replace(found.head, generation=generation))
+
+
+def test_positions_are_moved_once_for_each_change_and_only_while_nobody_pops() -> None:
+    scene = Scene(changing_to_queues(1), known())
     scene.world.held = HeldQueues()
     for poppers in (None, frozenset("a")):
         scene.world.poppers = poppers
         assert not scene.ask()
-        assert not scene.view().seen.is_moved
-    assert scene.brokers.moves == []
+        assert not scene.view().seen.are_positions_ready
+    assert not scene.brokers.moves
     assert scene.observer.ask_again_seconds(scene.group) == CHANGE_SECONDS
     scene.world.poppers = frozenset()
     scene.brokers.moving = NoBrokerError("broker-b is away")
     assert scene.ask()
-    assert scene.view().seen.move_trouble == (
+    assert scene.view().seen.positions_trouble == (
         "the positions at the brokers cannot be moved: broker-b is away"
     )
     assert not scene.ask(), "an equal observation is no news"
     scene.brokers.moving = None
-    scene.brokers.least_quiet_seconds = 600.0
-    assert scene.ask()
-    assert "pulls that still wait at brokers" in (scene.view().seen.move_trouble or "")
-    scene.brokers.least_quiet_seconds = 0.0
     assert scene.ask()
     seen = scene.view().seen
-    assert (seen.is_moved, seen.move_trouble) == (True, None)
+    assert (seen.are_positions_ready, seen.positions_trouble) == (True, None)
     scene.ask()
     assert scene.brokers.moves == [(Balance.QUEUES, 4)]
     scene.world.held = HeldQueues(granted_queues=1)
     scene.ask()
-    assert not scene.view().seen.is_moved, "somebody has read since then"
+    assert not scene.view().seen.are_positions_ready, "somebody has read since then"
     scene.world.held = HeldQueues()
     scene.ask()
-    assert scene.view().seen.is_moved
-    scene.world.found = replace(scene.group, head=replace(scene.group.head, generation=9))
-    assert not scene.view().seen.is_moved
+    assert scene.view().seen.are_positions_ready
+    scene.world.found = changing_to_queues(2)
+    assert not scene.view().seen.are_positions_ready
+
+
+def test_brokers_are_asked_again_only_when_their_pulls_have_ended() -> None:
+    scene = Scene(changing_to_queues(1), known())
+    scene.world.held, scene.world.poppers = HeldQueues(), frozenset()
+    scene.brokers.least_quiet_seconds = 600.0
+    assert scene.ask()
+    assert "pulls that wait for a message" in (scene.view().seen.positions_trouble or "")
+    scene.brokers.least_quiet_seconds = 0.0
+    assert not scene.ask()
+    assert not scene.brokers.moves, "it is too early"
+
+
+def test_each_change_waits_anew_for_pulls_at_the_brokers() -> None:
+    scene = Scene(changing_to_queues(1), known())
+    scene.world.held, scene.world.poppers = HeldQueues(), frozenset()
+    scene.ask()
+    scene.observer.note_change(scene.group.head.key, of_members())  # the change is done
+    scene.world.found = changing_to_queues(2)
+    began = time.monotonic()
+    scene.observer.note_change(scene.group.head.key, scene.group)
+    scene.ask()
+    assert len(scene.brokers.moves) == 2
+    assert scene.brokers.quiet_seconds <= time.monotonic() - began
 
 
 def test_retries_are_counted_beside_the_lag_of_queues_while_there_may_be_leftovers() -> None:
