@@ -5,7 +5,7 @@ NOTICED_BY = [
     "tests/unit/evenkeel/control/groups/test_group_status.py",
     "tests/unit/evenkeel/control/groups/test_observer.py",
     "tests/unit/evenkeel/members",
-    "tests/unit/follower/test_running.py",
+    "tests/unit/follower/test_running_pops.py",
     "tests/unit/follower/popping",
 ]
 

@@ -10,7 +10,7 @@ from evenkeel import crds
 from evenkeel.crds import CONSUMER_GROUP, TOPIC, CrdKind
 from sandbox.kubernetes import Cluster
 from sandbox.kubernetes_users import ApiAnswer, ApiUser
-from tests.specs import GROUP, REFUSED, SERVERS, TAKEN, Spec, of_job, thing
+from tests.specs import GROUP, MEMBERS, REFUSED, SERVERS, TAKEN, Spec, of_job, thing
 
 
 def path(kind: CrdKind, name: str = "") -> str:
@@ -65,6 +65,28 @@ def test_a_name_at_the_brokers_stays_as_it_was_made(
         )
         assert answer.status == 422
         assert f"{field} is immutable" in answer.body["message"]
+
+
+def test_balance_changes_only_while_the_group_has_members(admin: ApiUser, name: str) -> None:
+    def change(spec: Spec) -> ApiAnswer:
+        where = path(CONSUMER_GROUP, name)
+        return admin.ask("PATCH", where, {"spec": spec}, "application/merge-patch+json")
+
+    assert made(admin, CONSUMER_GROUP, name, MEMBERS).status == 201
+    assert change({"balance": "Messages"}).status == 200
+    assert change({"balance": "Queues"}).status == 200
+    static = {"members": None, "static": [{"id": "a"}]}
+    assert change({"balance": "Messages"}).status == 200
+    for answer in (
+        change({"balance": "Queues", "consumers": static}),
+        change({"consumers": static}),
+    ):
+        assert answer.status == 422
+    assert change({"balance": "Queues"}).status == 200
+    assert change({"consumers": static}).status == 200
+    answer = change({"balance": "Messages", "consumers": {"members": {}, "static": None}})
+    assert answer.status == 422
+    assert "balance can change only while the group has consumers.members" in answer.body["message"]
 
 
 def test_an_epoch_never_goes_back(admin: ApiUser, name: str) -> None:
