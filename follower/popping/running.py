@@ -158,7 +158,7 @@ class Popping:
         A pop that is under way then is not cancelled, because the broker may already have lent
         messages to it.
         """
-        key, wanted = (topic, broker, source), filters.EVERYTHING  # leftovers have passed the filter
+        key, wanted = (topic, broker, source), filters.EVERYTHING  # it has let leftovers pass
         if source is PopSource.TOPIC:
             wanted = find_filter(self._source, topic)
         pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)

@@ -24,7 +24,7 @@ PULLS_WAIT = (
 
 
 @dataclass(slots=True)
-class Move:
+class PositionMove:
     """What is known about the positions of a group whose balance changes, while nobody reads."""
 
     quiet_since: float
@@ -49,7 +49,7 @@ class PositionMover:
         """Begin without any moves."""
         self._world = world
         self._brokers = brokers
-        self._moves: dict[Key, Move] = {}
+        self._moves: dict[Key, PositionMove] = {}
 
     def forget(self, key: Key) -> None:
         """Forget a group that was deleted, or whose balance does not change."""
@@ -65,7 +65,7 @@ class PositionMover:
         found = self._moves.get(group.head.key)
         return found.trouble if found is not None else None
 
-    def begin(self, group: ConsumerGroup, seen: GroupSurroundings) -> Move | None:
+    def begin(self, group: ConsumerGroup, seen: GroupSurroundings) -> PositionMove | None:
         """Begin or continue the move of a group. If somebody reads, forget it, and return None."""
         key = group.head.key
         if balance_change.explain_wait(group, seen) is not None:
@@ -73,11 +73,15 @@ class PositionMover:
             return None
         found = self._moves.get(key)
         if found is None or found.ready_for not in (None, group.head.generation):
-            found = self._moves[key] = Move(time.monotonic())
+            found = self._moves[key] = PositionMove(time.monotonic())
         return found
 
     async def move(
-        self, move: Move, group: ConsumerGroup, seen: GroupSurroundings, topics: Sequence[Topic]
+        self,
+        move: PositionMove,
+        group: ConsumerGroup,
+        seen: GroupSurroundings,
+        topics: Sequence[Topic],
     ) -> bool:
         """Move the positions in these topics. Return whether the outcome has changed."""
         before = (move.ready_for, move.trouble)

@@ -536,7 +536,8 @@ def test_nothing_changes_during_a_conflict_and_a_group_that_gives_up_its_members
     None
 ):
     conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
-    sight = seen(live=[], are_positions_ready=True, held=HeldQueues(), poppers=frozenset(), conflict=conflict)
+    nobody: dict[str, Any] = {"live": [], "held": HeldQueues(), "poppers": frozenset()}
+    sight = seen(are_positions_ready=True, conflict=conflict, **nobody)
     waits = group_status.decide(group(**BY_MESSAGE), sight, START)
     assert waits.status.balance is Balance.QUEUES
     assert condition(waits, "Ready") == ("False", "OlderGroup")
