@@ -244,7 +244,7 @@ class GroupObserver:
         """Move positions for another balance if nobody reads. Return whether this has changed."""
         seen = self.view(group).seen
         move = self._mover.begin(group, seen)
-        if move is None or not move.is_due:
+        if move is None or not move.is_due(group.head.generation):
             return False
         if planning.is_by_message(group):  # brokers move no positions of groups they do not know
             await self._prepare_pops(group, asked)

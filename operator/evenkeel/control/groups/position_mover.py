@@ -36,10 +36,9 @@ class PositionMove:
     trouble: str | None = None
     """Why they are not ready yet."""
 
-    @property
-    def is_due(self) -> bool:
-        """Whether the positions must be moved now."""
-        return self.ready_for is None and time.monotonic() >= self.due
+    def is_due(self, generation: int) -> bool:
+        """Whether the positions must be moved now for the balance in this generation."""
+        return self.ready_for != generation and time.monotonic() >= self.due
 
 
 class PositionMover:
@@ -71,10 +70,7 @@ class PositionMover:
         if balance_change.explain_wait(group, seen) is not None:
             self.forget(key)
             return None
-        found = self._moves.get(key)
-        if found is None or found.ready_for not in (None, group.head.generation):
-            found = self._moves[key] = PositionMove(time.monotonic())
-        return found
+        return self._moves.setdefault(key, PositionMove(time.monotonic()))
 
     async def move(
         self,
@@ -94,7 +90,7 @@ class PositionMover:
         else:
             move.ready_for = group.head.generation if are_moved else None
             move.trouble = None if are_moved else PULLS_WAIT
-            move.due = move.quiet_since + WAITING_PULL_SECONDS
+            move.due = 0.0 if are_moved else move.quiet_since + WAITING_PULL_SECONDS
         return (move.ready_for, move.trouble) != before
 
     async def _move_topic(

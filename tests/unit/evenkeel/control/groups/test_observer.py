@@ -476,6 +476,9 @@ def test_positions_are_moved_once_for_each_change_and_only_while_nobody_pops() -
     assert scene.view().seen.are_positions_ready
     scene.world.found = changing_to_queues(2)
     assert not scene.view().seen.are_positions_ready
+    scene.brokers.moves.clear()
+    scene.ask()
+    assert scene.brokers.moves, "another change needs another move"
 
 
 def test_brokers_are_asked_again_only_when_their_pulls_have_ended() -> None:
