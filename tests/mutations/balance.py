@@ -2,7 +2,7 @@
 
 NOTICED_BY = [
     "tests/unit/mq_client/test_balance.py",
-    "tests/unit/evenkeel/control/groups/test_group_status.py",
+    "tests/unit/evenkeel/control/groups/test_by_message.py",
     "tests/unit/evenkeel/control/groups/test_observer.py",
     "tests/unit/evenkeel/members",
     "tests/unit/follower/test_running_pops.py",

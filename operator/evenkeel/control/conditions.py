@@ -1,6 +1,6 @@
 """Updates the conditions of a status. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,6 +9,7 @@ from contract.kinds.parts import Condition, ConditionStatus
 from evenkeel import times
 
 MOST_TEXT = 4096
+MOST_NAMED = 5
 _STATUS = {True: ConditionStatus.TRUE, False: ConditionStatus.FALSE, None: ConditionStatus.UNKNOWN}
 
 
@@ -47,3 +48,9 @@ def _write(finding: Finding, old: Condition | None, generation: int, now: dateti
 def find(conditions: Iterable[Condition], kind: ConditionType) -> Condition | None:
     """Find a condition by its type."""
     return next((each for each in conditions if each.type == kind), None)
+
+
+def name_some(names: Sequence[str]) -> str:
+    """Name the first few, and count the others."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -8,11 +8,10 @@ next leader repeats an unfinished step.
 """
 
 from evenkeel import planning
+from evenkeel.control import conditions
 from evenkeel.control.groups.surroundings import MEMBERS_UNKNOWN, GroupSurroundings
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup
-
-MOST_NAMED = 5
 
 
 def refuse_other_consumers(group: ConsumerGroup) -> None:
@@ -36,7 +35,5 @@ def explain_wait(group: ConsumerGroup, seen: GroupSurroundings) -> str | None:
     if held:
         return f"queues that members still hold: {held}"
     if seen.poppers:
-        more = len(seen.poppers) - MOST_NAMED
-        named = ", ".join(sorted(seen.poppers)[:MOST_NAMED])
-        return f"members that still pop messages: {named}{f' and {more} more' if more > 0 else ''}"
+        return f"members that still pop messages: {conditions.name_some(sorted(seen.poppers))}"
     return None

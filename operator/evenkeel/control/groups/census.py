@@ -15,13 +15,12 @@ from contract.conditions import ConditionReason
 from contract.kinds.groups import WaitingSum
 from contract.kinds.jobs import Job
 from evenkeel import planning
+from evenkeel.control import conditions
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.topics.topic_keys import TopicKey
 from evenkeel.objects import ConsumerGroup
 from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag
-
-MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +159,4 @@ def _drop_unnamed_driver(members: Sequence[GroupMember], group: ConsumerGroup) -
 
 
 def _list_names(members: Iterable[GroupMember]) -> str:
-    found = [f"{each.client_id} at {each.address}" for each in members]
-    more = len(found) - MOST_NAMED
-    return ", ".join(found[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return conditions.name_some([f"{each.client_id} at {each.address}" for each in members])

@@ -6,18 +6,13 @@ import msgspec
 import pytest
 
 from contract.conditions import ConditionReason, ConditionType
-from contract.kinds.groups import Assigned, Balance, GroupStatus, OwnedQueues, WaitingSum
+from contract.kinds.groups import GroupStatus, OwnedQueues
 from contract.names import PAUSED
-from coordinator.sessions import HeldQueues
 from evenkeel import planning
 from evenkeel.control import conditions, metrics
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import group_status, rates
-from evenkeel.control.groups.group_status import GroupDecision
-from evenkeel.control.groups.member_slots import LiveMember
 from evenkeel.control.groups.surroundings import (
-    MEMBERS_UNKNOWN,
-    NOT_ASKED,
     GroupSurroundings,
 )
 from evenkeel.control.jobs.states import JobSeen, JobState
@@ -396,155 +391,6 @@ def test_in_broadcasting_everybody_reads_everything() -> None:
     nobody = group_status.decide(group(first.status, **asked), seen(conflict=conflict), at(3))
     assert nobody.status.assignments == []
     assert condition(nobody, "Assigned") == ("False", "OlderGroup")
-
-
-BY_MESSAGE: dict[str, Any] = {"consumers": {"members": {}}, "balance": "Messages"}
-POPPING = GroupStatus(balance=Balance.MESSAGES)
-"""The status of a group whose members may pop."""
-
-
-def test_a_group_by_message_lists_its_members_and_plans_nothing() -> None:
-    unknown = group_status.decide(group(POPPING, **BY_MESSAGE), seen(), START)
-    assert condition(unknown, "Ready") == ("False", "MembersUnknown")
-    live = [LiveMember("b", START), LiveMember("a", START)]
-    first = group_status.decide(group(POPPING, **BY_MESSAGE), seen(live=live), START)
-    assert [(each.consumer, each.queues) for each in first.status.assignments] == [
-        ("a", []),
-        ("b", []),
-    ]
-    assert (first.status.epoch, first.status.consumers, first.status.queues) == (0, 2, 8)
-    assert condition(first, "Ready") == ("True", "Assigned")
-    assert condition(first, "Balanced") == ("True", "ByMessage")
-    later = group_status.decide(group(first.status, **BY_MESSAGE), seen(live=live[:1]), at(1))
-    assert [each.consumer for each in later.status.assignments] == ["b"]
-    assert (later.status.epoch, later.status.moved) == (0, 0)
-
-
-def test_what_waits_is_written_when_its_magnitude_changes_or_pops_begin_to_wait() -> None:
-
-    def decide(found: GroupStatus, *waiting: int) -> GroupStatus:
-        sight = seen(
-            live=[LiveMember("a", START)], lag=sum(waiting[:2]), waiting=WaitingSum(*waiting)
-        )
-        return group_status.decide(group(found, **BY_MESSAGE), sight, START).status
-
-    first = decide(POPPING, 10, 0, 3)
-    assert (first.lag, first.waiting) == (10, WaitingSum(10, 0, 3))
-    assert decide(first, 12, 5, 1) == first
-    for waiting in ((9, 1, 3), (80, 10, 3), (100, 0, 3), (10, 0, 0)):
-        later = decide(first, *waiting)
-        assert (later.lag, later.waiting) == (sum(waiting[:2]), WaitingSum(*waiting))
-
-
-def test_a_group_by_message_says_why_nobody_gets_messages() -> None:
-    live = [LiveMember("a", START)]
-    nobody = group_status.decide(group(POPPING, **BY_MESSAGE), seen(live=[]), START)
-    assert condition(nobody, "Assigned") == ("False", "Unowned")
-    unfit = group_status.decide(
-        group(POPPING, **BY_MESSAGE), seen(live=live, pop_trouble="no pops"), START
-    )
-    assert condition(unfit, "Ready") == ("False", "BrokersUnfit")
-    unreadable = group_status.decide(
-        group(POPPING, **BY_MESSAGE), seen(route=topic(unreadable="a"), live=live), START
-    )
-    assert condition(unreadable, "Ready") == ("False", "NotReadable")
-    early = group_status.decide(
-        group(POPPING, **BY_MESSAGE), seen(live=live, pop_trouble=NOT_ASKED), START
-    )
-    assert condition(early, "Ready") == ("False", "Starting")
-    conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
-    later = group_status.decide(group(POPPING, **BY_MESSAGE), seen(conflict=conflict), START)
-    assert condition(later, "Assigned") == ("False", "OlderGroup")
-    assert later.status.assignments == []
-
-
-BY_QUEUE: dict[str, Any] = {"consumers": {"members": {}}}
-
-
-def by_queue() -> GroupStatus:
-    """The status of a group whose member `a` holds all queues."""
-    live = [LiveMember("a", START)]
-    return group_status.decide(group(**BY_QUEUE), seen(live=live), START).status
-
-
-def test_members_pop_when_nobody_holds_a_queue_and_the_positions_are_moved() -> None:
-    before, live = by_queue(), [LiveMember("a", START)]
-
-    def decide(found: GroupStatus, **more: Any) -> GroupDecision:
-        sight = seen(live=live, poppers=frozenset(), **more)
-        return group_status.decide(group(found, **BY_MESSAGE), sight, START)
-
-    # The coordinator may not have heard of the assignment yet, so it counts nothing.
-    first = decide(before, held=HeldQueues(1), are_positions_ready=True)
-    assert owners(first.status) == {"billing-0": 0}
-    assert (first.status.epoch, first.status.balance) == (2, Balance.QUEUES)
-    assert condition(first, "Ready") == ("False", "BalanceChanges")
-    assert not first.happened
-    for held, trouble, text in (
-        (None, None, MEMBERS_UNKNOWN),
-        (HeldQueues(1, leaving_queues=2), None, "queues that members still hold: 2"),
-        (HeldQueues(1, granted_queues=1), None, "queues that members still hold: 1"),
-        (HeldQueues(1), "broker-b is away", "broker-b is away"),
-    ):
-        waits = decide(first.status, held=held, positions_trouble=trouble)
-        assert waits.status.epoch == 2
-        assert [each.message for each in waits.status.conditions if each.type == "Ready"] == [
-            f"balance changes from Queues to Messages: {text}"
-        ]
-    done = decide(first.status, held=HeldQueues(1), are_positions_ready=True)
-    assert (done.status.balance, done.status.leftovers) == (Balance.MESSAGES, False)
-    assert [each.consumer for each in done.status.assignments] == ["a"]
-    assert condition(done, "Ready") == ("True", "Assigned")
-    assert [each.message for each in done.happened] == ["members read by message from now on"]
-
-
-def test_members_get_queues_again_when_nobody_pops_and_the_positions_are_moved() -> None:
-    live = [LiveMember("billing-7", START)]
-    popping = msgspec.structs.replace(POPPING, assignments=[Assigned("billing-7")], epoch=3)
-
-    def decide(**more: Any) -> GroupDecision:
-        sight = seen(live=live, held=HeldQueues(1), **more)
-        return group_status.decide(group(popping, **BY_QUEUE), sight, START)
-
-    for poppers, is_ready, text in (
-        (None, True, MEMBERS_UNKNOWN),
-        (frozenset("ab"), True, "members that still pop messages: a, b"),
-        (frozenset("abcdefg"), True, "members that still pop messages: a, b, c, d, e and 2 more"),
-        (frozenset(), False, "the positions at the brokers are moved now"),
-    ):
-        waits = decide(poppers=poppers, are_positions_ready=is_ready)
-        assert (waits.status.balance, waits.status.epoch) == (Balance.MESSAGES, 3)
-        assert [each.message for each in waits.status.conditions if each.type == "Ready"] == [
-            f"balance changes from Messages to Queues: {text}"
-        ]
-    done = decide(poppers=frozenset(), are_positions_ready=True)
-    assert (done.status.balance, done.status.leftovers) == (Balance.QUEUES, True)
-    assert owners(done.status) == {"billing-0": 8}, "the popper's name is no slot"
-    assert done.status.epoch == 4
-
-
-def test_a_new_group_by_message_begins_when_its_members_are_known() -> None:
-    live = [LiveMember("a", START)]
-    sight = seen(live=live, are_positions_ready=True, held=HeldQueues(1), poppers=frozenset())
-    first = group_status.decide(group(**BY_MESSAGE), sight, START)
-    assert first.status.balance is Balance.MESSAGES
-    assert condition(first, "Ready") == ("True", "Assigned")
-    assert not first.happened, "its balance has not changed"
-
-
-def test_nothing_changes_during_a_conflict_and_a_group_that_gives_up_its_members_is_refused() -> (
-    None
-):
-    conflict = Conflict(ConditionReason.OLDER_GROUP, "other already reads")
-    nobody: dict[str, Any] = {"live": [], "held": HeldQueues(), "poppers": frozenset()}
-    sight = seen(are_positions_ready=True, conflict=conflict, **nobody)
-    waits = group_status.decide(group(**BY_MESSAGE), sight, START)
-    assert waits.status.balance is Balance.QUEUES
-    assert condition(waits, "Ready") == ("False", "OlderGroup")
-    fixed: dict[str, Any] = {"consumers": {"static": [{"id": "a"}]}}
-    refused = group_status.decide(group(POPPING, **fixed), seen(are_positions_ready=True), START)
-    assert condition(refused, "Ready") == ("False", "InvalidSpec")
-    assert refused.status.balance is Balance.MESSAGES
 
 
 def test_a_status_that_somebody_broke_says_how_to_go_on() -> None:
