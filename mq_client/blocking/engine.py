@@ -279,7 +279,7 @@ class Engine:
             case AskAll(asks):
                 self._ask_all(task, asks)
             case Tell():
-                self._resume(task, self._tell(step))
+                self._tell(step, lambda outcome: self._resume(task, outcome))
             case Pause(seconds):
                 due = time.monotonic() + seconds
                 heapq.heappush(self._pauses, (due, next(self._numbers), task))
@@ -313,14 +313,14 @@ class Engine:
         except Exception as error:  # noqa: BLE001  # as above
             on_outcome(error)
 
-    def _tell(self, tell: Tell) -> Exception | None:
+    def _tell(self, tell: Tell, on_outcome: Callable[[Outcome], None]) -> None:
+        def finish(error: errors.MqError | None) -> None:
+            on_outcome(None if error is None else flows.make_failure(tell, error))
+
         try:
-            self._find_link(tell.address).tell(tell.request, time.monotonic())
-        except errors.UnavailableError as error:
-            return flows.make_failure(tell, error)
+            self._find_link(tell.address).tell(tell.request, finish, time.monotonic())
         except Exception as error:  # noqa: BLE001  # as above
-            return error
-        return None
+            on_outcome(error)
 
     def _find_link(self, address: str) -> Link:
         """Find the connection to an address, or open one."""

@@ -25,6 +25,8 @@ from mq_client.directory import split_address
 from mq_client.frames import Frame
 
 Waiter = Callable[[Frame | errors.MqError], None]
+Teller = Callable[[errors.MqError | None], None]
+"""Called when a request without an answer was sent, or with the reason if it was not."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -62,6 +64,7 @@ class Link:
         self._names = names
         self._conversation: Connection[Waiter] = Connection(credentials)
         self._outbox: deque[memoryview] = deque()
+        self._tellers: list[Teller] = []
         self._sock: socket.socket | None = None
         self._wants_to_write = False
         self._others: Iterator[tuple[Any, ...]] = iter(())
@@ -108,12 +111,21 @@ class Link:
         self.used_at = now
         self._write(self._conversation.request(request, waiter, now, deadline))
 
-    def tell(self, request: Request[Any], now: float) -> None:
-        """Send a request that gets no answer."""
+    def tell(self, request: Request[Any], waiter: Teller, now: float) -> None:
+        """
+        Send a request that gets no answer.
+
+        The waiter is called once, when the connection is open or has failed. Before that nobody
+        would send the request, because the caller has no answer to wait for.
+        """
         if self.state is LinkState.ENDED:
-            raise errors.ConnectionLostError(self._why_ended)
+            waiter(errors.ConnectionLostError(self._why_ended))
+            return
         self.used_at = now
+        self._tellers.append(waiter)
         self._write(self._conversation.tell(request))
+        if self.state is LinkState.OPEN:
+            self._answer_tellers(None)
 
     def advance(self, now: float) -> None:
         """Continue when the socket has become readable or writable."""
@@ -151,6 +163,7 @@ class Link:
         """Close the connection. Requests in flight fail."""
         self._close()
         self._why_ended = reason
+        self._answer_tellers(errors.ConnectionLostError(reason))
         for waiter in self._conversation.end():
             waiter(errors.ConnectionLostError(reason))
 
@@ -213,6 +226,12 @@ class Link:
         self.state = LinkState.OPEN
         self._selector.modify(self._get_socket(), READ, self)
         self._flush()
+        self._answer_tellers(None)
+
+    def _answer_tellers(self, error: errors.MqError | None) -> None:
+        waiters, self._tellers = self._tellers, []
+        for waiter in waiters:
+            waiter(error)
 
     def _write(self, data: bytes) -> None:
         self._outbox.append(memoryview(data))

@@ -253,6 +253,15 @@ def test_a_message_sent_one_way_arrives(client: blocking.Client, queue: MessageQ
     assert_is_whole(found, queue)
 
 
+def test_a_client_that_only_sends_one_way_sends(
+    rocketmq: rocketmq.RocketMq, client: blocking.Client, queue: MessageQueue
+) -> None:
+    with blocking.Client(rocketmq.name_server.address) as sender:
+        sender.send_one_way(later(queue.topic, b"fire"), To(queue))
+        (found,) = read(client, Position(queue, 0, stop=1))
+    assert found.body == b"fire"
+
+
 def test_a_message_sent_one_way_by_asyncio_arrives(
     rocketmq: rocketmq.RocketMq, client: blocking.Client, queue: MessageQueue
 ) -> None:
