@@ -162,10 +162,15 @@ class GroupSource(msgspec.Struct, frozen=True, rename="camel"):
     """
     How to pop messages, if the group is balanced by message. The answers then grant no queues.
     """
+    ordered: PopTerms | None = None
+    """
+    How to pop the granted queues in their order, if `messages.ordered` is set. A member may pull
+    them instead.
+    """
     leftovers: PopTerms | None = None
     """
-    How to pop messages that were popped before the group changed to balance Queues, and come again.
-    The member also reads its queues.
+    How to pop messages that were popped without an order before the balance of the group changed,
+    and come again. The member also reads its queues.
     """
 
 
@@ -194,7 +199,7 @@ class MemberRequest(msgspec.Struct, frozen=True, rename="camel"):
     pops: bool = False
     """
     Whether the member pops as `source.messages` says, or still has such messages. Leftovers do not
-    count.
+    count, nor do queues that it holds and pops in their order.
     """
 
 

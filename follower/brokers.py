@@ -100,16 +100,19 @@ class GroupBrokers:
         committed = await client.find_committed(group, queue)
         found = committed if work.stored is None else work.stored
         if found is None:
-            earliest = self._options.begin is Begin.EARLIEST
-            found = await (
-                client.find_min_offset(queue) if earliest else client.find_max_offset(queue)
-            )
+            found = await self._find_first(queue)
         if found != committed:
             await self.commit(work, found)
         work.position = Position(
             queue, found, wanted=find_filter(self.source, queue.topic), allow_gaps=True
         )
         return found
+
+    async def _find_first(self, queue: MessageQueue) -> int:
+        """Find where reading begins in a queue for which the group has committed no offset."""
+        if self._options.begin is Begin.EARLIEST:
+            return await self._client.find_min_offset(queue)
+        return await self._client.find_max_offset(queue)
 
     async def pull(self, work: Work, queues: int) -> list[tuple[int, int]]:
         """

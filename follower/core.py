@@ -22,13 +22,13 @@ Rules:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic
 
 from contract.following import FIRST_NUMBER, Asked, Grants, QueueT, Refusal, Terms
 from contract.kinds.groups import OnOutage
 from follower.actions import Abandon, Action, AskCoordinator, Locate
 from follower.lease import SessionLease
+from follower.pace import EACH_QUEUE, CommitPace
 from follower.reading import QueueReading, SpanT
 
 PAUSE_SECONDS = 0.5
@@ -44,46 +44,13 @@ RocketMQ's own client does. It repeats a queue's commit once more when it releas
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPace:
-    """
-    How often the offset of a queue is committed while the member keeps the queue.
-
-    If the member is killed or cut off, messages that it handled after the last commit are delivered
-    again.
-    """
-
-    seconds: float = 0.2
-    most: int | None = 100
-    """
-    Maximum number of commits in a second, over all queues.
-
-    So with more than 20 queues, more time passes between the commits of a queue. None: all queues
-    are committed together, so the number of queues does not matter.
-    """
-    calls_during_commit: bool = False
-    """
-    Whether the handler of a queue is called while a commit of the queue is in progress.
-
-    If not, a member that cannot commit repeats, for each queue, at most what it handled between two
-    commits, and one call. A flow sets it, because its commits write rows, which takes long.
-    """
-
-    def find_seconds(self, queues: int) -> float:
-        """Find the time between two commits of a queue."""
-        return self.seconds if self.most is None else max(self.seconds, queues / self.most)
-
-
-EACH_QUEUE = CommitPace()
-
-
 class FollowerCore(Generic[QueueT, SpanT]):
     """One member of one group."""
 
     def __init__(self, make_session: Callable[[], str], pace: CommitPace = EACH_QUEUE) -> None:
         """Hold nothing yet. `make_session` makes the random id of a new session."""
         self._make_session = make_session
-        self._pace = pace
+        self.pace = pace
         self._begin_session()
         self._readings: dict[QueueT, QueueReading[QueueT, SpanT]] = {}
         self._lives = 0
@@ -158,7 +125,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
                 found += self._drop(reading)
                 self._ask_at = now
         if now >= self._commit_at:
-            self._commit_at = now + self._pace.find_seconds(len(self._readings))
+            self._commit_at = now + self.pace.find_seconds(len(self._readings))
             is_due = now >= self._repeat_at
             if is_due:
                 self._repeat_at = now + REPEAT_SECONDS
@@ -280,7 +247,7 @@ class FollowerCore(Generic[QueueT, SpanT]):
     def _take(self, queue: QueueT) -> Action[QueueT, SpanT]:
         """Begin to hold a queue."""
         self._lives += 1
-        self._readings[queue] = QueueReading(queue, self._lives, self._pace.calls_during_commit)
+        self._readings[queue] = QueueReading(queue, self._lives, self.pace)
         return Locate(queue, self._lives)
 
     def _release_if_clear(

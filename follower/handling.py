@@ -28,7 +28,7 @@ from follower.calling import (
     wait_for_end,
 )
 from follower.metrics import Metrics
-from follower.options import QUEUE_THREADS, FollowerOptions, OnFailure
+from follower.options import QUEUE_THREADS, FollowerOptions, OnFailure, Retries
 from follower.pauses import make_pauses
 from follower.pieces import DeadLetter, Piece
 from follower.positions import MovedOnError, has_positions
@@ -160,7 +160,7 @@ class Handling:
         log.warning(
             "%s: the handler failed with %d messages from offset %d on; now it gets each of these "
             "messages alone, up to %d times: %s",
-            work.queue, len(piece.messages), piece.begin, self._options.attempts,
+            work.queue, len(piece.messages), piece.begin, self._find_retries(work).attempts,
             describe_briefly(error), exc_info=error,
         )  # fmt: skip
         first_failures = 1 if len(piece.messages) == 1 else 0
@@ -171,10 +171,10 @@ class Handling:
         self, work: Work, piece: Piece, failures: int, error: BaseException, bury: Bury
     ) -> None:
         """Call the handler with one message until it succeeds, or has failed too often."""
-        offset = piece.begin
-        pauses = make_pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        offset, retries = piece.begin, self._find_retries(work)
+        pauses = make_pauses(retries.first_pause, retries.longest_pause)
         found: BaseException | None = error if failures else None
-        while failures < self._options.attempts:
+        while failures < retries.attempts:
             if failures:
                 await work.pause(next(pauses))
             if work.leaving.is_set():
@@ -187,7 +187,7 @@ class Handling:
             where = place_of(work.queue, offset)
             self._brake.say(
                 work.queue,
-                f"{where}: the handler failed in {failures} of {self._options.attempts} attempts: "
+                f"{where}: the handler failed in {failures} of {retries.attempts} attempts: "
                 f"{describe_briefly(found)}",
             )
         self._brake.forget(work.queue)
@@ -196,6 +196,9 @@ class Handling:
         trouble = f"{where}: the handler failed {failures} times, the last time: {last}"
         letter = DeadLetter(piece.read_message(), piece.stop, trouble)
         await self._give_up(work, offset, letter, bury)
+
+    def _find_retries(self, work: Work) -> Retries:
+        return work.retries or Retries(self._options.attempts, FIRST_PAUSE, LONGEST_PAUSE)
 
     async def _give_up(self, work: Work, offset: int, letter: DeadLetter, bury: Bury) -> None:
         trouble = letter.trouble

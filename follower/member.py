@@ -22,6 +22,7 @@ from follower.handling import Handler, Handling
 from follower.importing import import_handler
 from follower.metrics import Metrics
 from follower.options import FollowerError, FollowerOptions
+from follower.popping.ordered import OrderedBrokers
 from follower.popping.running import Popping
 from follower.running import Running
 from mq_client.acl import Credentials
@@ -120,7 +121,12 @@ class Follower:
             self._running.stop()
 
     def _open_brokers(self, source: GroupSource) -> GroupBrokers:
-        return GroupBrokers(source, self._options, self._credentials, self._tls)
+        if source.ordered is None:
+            return GroupBrokers(source, self._options, self._credentials, self._tls)
+        self._refuse_unfit(source)
+        return OrderedBrokers(
+            source, source.ordered, self._options, self.metrics, self._credentials, self._tls
+        )
 
     def _start_pops(self, source: GroupSource, terms: PopTerms) -> Popping | None:
         if source.messages is None and (self._handling.keeps_positions or self._options.arrow):
@@ -131,16 +137,7 @@ class Follower:
                 source.group,
             )
             return None
-        if self._handling.keeps_positions:
-            raise FollowerError(
-                f"the handler keeps positions of queues, but group {source.group!r} is balanced by "
-                "message: messages have no positions then"
-            )
-        if self._options.arrow:
-            raise FollowerError(
-                f"group {source.group!r} is balanced by message: its handler cannot get Arrow "
-                "columns; leave out --arrow"
-            )
+        self._refuse_unfit(source)
 
         def open_client() -> Client:
             return Client(
@@ -150,6 +147,19 @@ class Follower:
         popping = Popping(source, terms, open_client, self._handling, self._options, self.metrics)
         popping.start()
         return popping
+
+    def _refuse_unfit(self, source: GroupSource) -> None:
+        """Refuse a handler that cannot get popped messages."""
+        if self._handling.keeps_positions:
+            raise FollowerError(
+                f"the handler keeps positions of queues, but group {source.group!r} is balanced by "
+                "message: the brokers keep its positions"
+            )
+        if self._options.arrow:
+            raise FollowerError(
+                f"group {source.group!r} is balanced by message: its handler cannot get Arrow "
+                "columns; leave out --arrow"
+            )
 
     def _trouble(self) -> str:
         return self._running.trouble if self._running is not None else "it has not begun yet"

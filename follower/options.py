@@ -34,6 +34,15 @@ class OnFailure(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Retries:
+    """How often the handler gets a message with which it fails, and the pauses in between."""
+
+    attempts: int
+    first_pause: float
+    longest_pause: float
+
+
+@dataclass(frozen=True, slots=True)
 class FollowerOptions:
     """How a member handles messages."""
 

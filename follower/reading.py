@@ -6,6 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 from contract.following import QueueT
 from follower.actions import Action, Commit, Handle, PullQueue
+from follower.pace import CommitPace
 
 MOST_WAITING = 1
 """How many batches wait while the handler is busy. It can then begin the next one at once."""
@@ -28,9 +29,9 @@ class QueueReading(Generic[QueueT, SpanT]):
     What is in progress for one queue.
 
     At most one pull, one call of the handler and one commit are in progress at a time, so the order
-    within the queue is kept. Unless `calls_during_commit` is set, the handler is not called while a
-    commit waits for its answer. So if the member is cut off, only the messages of its last call
-    are handled again.
+    within the queue is kept. Unless the pace has `calls_during_commit`, the handler is not called
+    while a commit waits for its answer. So if the member is cut off, only the messages of its last
+    call are handled again.
 
     Each time the member begins to hold the queue, the core makes a new object with a new number,
     the `life`. So the core can recognise and ignore earlier results.
@@ -38,8 +39,7 @@ class QueueReading(Generic[QueueT, SpanT]):
 
     queue: QueueT
     life: int
-    calls_during_commit: bool
-    """Whether the handler may be called while a commit is in progress; see `CommitPace`."""
+    pace: CommitPace
     leave_by: float | None = None
     """When the queue must be released at the latest; None while it is granted."""
     pulled_to: int | None = None
@@ -112,7 +112,7 @@ class QueueReading(Generic[QueueT, SpanT]):
         Do nothing while a commit is in progress. If the offset is stored already, do nothing unless
         `is_again` is set.
         """
-        is_wanted = self.is_dirty or is_again
+        is_wanted = self.is_dirty or (is_again and not self.pace.is_at_once)
         if self.is_committing or not is_wanted or self.handled_to is None:
             return []
         self.is_committing = True
@@ -124,8 +124,8 @@ class QueueReading(Generic[QueueT, SpanT]):
             return self.commit() if not self.is_handling else []
         if self.is_halted:
             return []
-        found: list[Action[QueueT, SpanT]] = []
-        may_call = self.calls_during_commit or not self.is_committing
+        found = self.commit() if self.pace.is_at_once else []
+        may_call = self.pace.calls_during_commit or not self.is_committing
         if self.waiting and may_call and not self.is_handling:
             self.is_handling = True
             found.append(Handle(self.queue, self.life, self.waiting.popleft()))

@@ -27,10 +27,11 @@ from follower import actions
 from follower.asks import Asks, NoAnswerError, RefusedError
 from follower.brake import Brake
 from follower.clock import clock
-from follower.core import EACH_QUEUE, CommitPace, FollowerCore
+from follower.core import FollowerCore
 from follower.handling import HaltError, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerError
+from follower.pace import EACH_QUEUE, IN_ORDER, CommitPace
 from follower.pauses import make_pauses
 from follower.pieces import DeadLetter, Piece
 from follower.positions import MovedOnError
@@ -271,6 +272,7 @@ class Running:
     async def _handle(self, work: Work, piece: Piece, brokers: Serves) -> None:
         queue, life, core = work.queue, work.life, self._core
         try:
+            work.refuse_if_late()
             await self._handling.handle(work, piece, brokers.bury)
         except HaltError as halt:
             stop = halt.stop
@@ -376,6 +378,8 @@ class Running:
     def _open(self, source: GroupSource) -> None:
         if source.messages is None:
             self._brokers = self._open_brokers(source)
+            if source.ordered is not None:
+                self._core.pace = IN_ORDER
             if source.leftovers is not None and self._start_pops is not None:
                 self._pops = self._start_pops(source, source.leftovers)
         elif self._start_pops is not None:

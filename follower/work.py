@@ -8,8 +8,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+from follower.clock import clock
+from follower.options import Retries
 from follower.pieces import Piece
-from follower.positions import Step
+from follower.popping.in_flight import InFlight
+from follower.positions import MovedOnError, Step
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue
 
@@ -30,13 +33,19 @@ class Work:
     """RocketMQ's name of the group."""
     is_session_live: Callable[[], bool]
     position: Position | None = None
-    """None until the first offset is known."""
+    """None until the first offset is known, and if the queue is popped."""
+    in_flight: InFlight | None = None
+    """The messages that were popped and not acknowledged yet; None if the queue is pulled."""
+    retries: Retries | None = None
+    """How often the handler gets a message. None: the member's own options say it."""
     stored: int | None = None
     """The offset in the handler's own store. None if there is no such store, or no offset in it."""
     pieces: deque[Piece] = field(default_factory=deque)
     """Pieces that were pulled, and not given to the core yet."""
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the queue must be released, so that pauses end."""
+    at_end: Callable[[], None] = lambda: None
+    """Called when the member no longer holds the queue."""
     is_over: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -48,6 +57,11 @@ class Work:
         """Raise an `OverError` if this process no longer holds the queue."""
         if not self.may_act():
             raise OverError
+
+    def refuse_if_late(self) -> None:
+        """Raise a `MovedOnError` if others may have got the messages that were popped."""
+        if self.in_flight is not None and self.in_flight.is_late(clock()):
+            raise MovedOnError("the popped messages were not renewed in time")
 
     def make_step(self, stop: int) -> Step:
         """Make the step that tells the handler how far to move the position of this queue."""
@@ -65,6 +79,7 @@ class Work:
         self.pieces.clear()
         for task in self._tasks:
             task.cancel()
+        self.at_end()
 
     async def pause(self, seconds: float) -> None:
         """Wait for this time, or until the queue must be released."""

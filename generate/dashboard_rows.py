@@ -347,14 +347,14 @@ def _make_messages_row() -> Iterable[Panel]:
     popped = _aggregate("namespace, name", f"evenkeel_follower_popped_messages{{{ONE}}}", "sum")
     yield grafana.graph(
         "Single messages",
-        "Only with balance Messages: ready and retries wait at the brokers, and followers in "
-        "Python hold those in flight.",
+        "Only with balance Messages without an order: ready and retries wait at the brokers, and "
+        "followers in Python hold those in flight.",
         Query(ready, "ready"), Query(retries, "retries"), Query(popped, "in flight"),
         stacked=True, width=12,
     )  # fmt: skip
     yield grafana.graph(
         "Waiting pops",
-        "Only with balance Messages: pops of consumers that wait for a message.",
+        "Only with balance Messages without an order: pops that wait for a message.",
         Query(parked, "pops"), unit="none", width=12,
     )  # fmt: skip
 

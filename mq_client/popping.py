@@ -3,7 +3,7 @@ Popped messages: a consumer takes single messages for a while, and acknowledges 
 
 The handle of a popped message is what its acknowledgement needs. RocketMQ calls it `extraInfo`:
 eight parts, separated by blanks. A message that comes again has a new handle. After a change of
-its invisible time, only the new handle counts.
+its invisible time, only the new handle counts, unless the message was popped in order.
 """
 
 import re

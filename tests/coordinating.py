@@ -87,6 +87,11 @@ class Coordinator:
         assert self._coordination is not None
         return self._coordination.list_client_ids(_KEY) or frozenset()
 
+    def end(self, member: str) -> None:
+        """End the session of a member, as the operator does when its pod has ended."""
+        assert self._coordination is not None
+        self._loop.call_soon_threadsafe(self._coordination.end, _KEY, member)
+
     def publish(self, owners: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         """Publish an assignment: for each member its brokers and queue ids."""
         self._epoch += 1
@@ -105,7 +110,8 @@ class Coordinator:
         spec["consumers"] = {"members": {"session": self.session, "drain": self.drain}}
         if self.messages is not None:
             spec |= {"balance": "Messages", "messages": self.messages}
-            status = msgspec.structs.replace(status, balance=Balance.MESSAGES)
+            is_ordered = self.messages.get("ordered", False)
+            status = msgspec.structs.replace(status, balance=Balance.MESSAGES, ordered=is_ordered)
         group = ConsumerGroup(Head(_KEY), msgspec.convert(spec, GroupSpec), status)
         told = {"nameServers": [self.name_server], "topic": self.topic}
         topic = Topic(Head(_TOPIC_KEY), msgspec.convert(told, TopicSpec), TopicStatus())

@@ -226,11 +226,19 @@ class MessageSettings(Part, frozen=True):
     batch: Annotated[int, Meta(ge=1, le=32)] = 1
     """Maximum number of messages that a handler gets in one call."""
     max_attempts: Annotated[int, Meta(ge=1, le=1000)] = 16
-    """After this number of deliveries, a message goes to the dead letters."""
+    """
+    After this number of deliveries, a message goes to the dead letters. With `ordered`, after this
+    number of calls of the handler, the member's option `--on-failure` decides.
+    """
     backoff: Duration = "10s"
     """
-    Time after which a message comes again if its handler has failed. Each failure doubles it, up to
-    2h.
+    Time after which a message comes again if its handler has failed, or with `ordered`, after which
+    the handler is called again. Each failure doubles it, up to 2h.
+    """
+    ordered: bool = False
+    """
+    Keep the order within each queue: each queue has one member that pops its messages, and the
+    broker gives the next ones only when these are acknowledged. So a slow message delays its queue.
     """
 
 
@@ -271,8 +279,9 @@ class GroupSpec(Part, frozen=True):
     balance: Balance = Balance.QUEUES
     """
     Queues: each queue has one consumer, and order within a queue is kept. Messages: any member gets
-    any message, without an order, so a slow message delays no other one. After a change, nobody
-    reads until all members have stopped reading in the old way.
+    any message, without an order, so a slow message delays no other one; `messages.ordered` keeps
+    the order. After a change of either, nobody reads until all members have stopped reading in the
+    old way.
     """
     messages: MessageSettings | None = None
     """
@@ -437,12 +446,15 @@ class GroupStatus(Part, frozen=True):
     Messages, those that members hold do not count.
     """
     waiting: WaitingSum | None = None
-    """With balance Messages or leftovers: what waits at the brokers, approximately."""
+    """With balance Messages without an order, or leftovers: what waits, approximately."""
     balance: Balance = Balance.QUEUES
     """How members may read now. It follows spec.balance when nobody reads in the old way."""
+    ordered: bool = False
+    """Whether members pop each queue in its order. It follows spec.messages.ordered likewise."""
     leftovers: bool = False
     """
-    Whether messages that were popped before a change to Queues may come again. Members pop these.
+    Whether messages that were popped without an order before a change may come again. Members pop
+    these.
     """
     assignments: Annotated[list[Assigned], Meta(max_length=MOST_ASSIGNED)] = []
     """Queues of each consumer."""

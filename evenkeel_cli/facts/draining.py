@@ -43,7 +43,7 @@ def _describe_unknown(pod: str, groups: Sequence[ConsumerGroup], *, undo: bool) 
         if pod == driver_name(group.head.key.name) and group.spec.job is not None:
             return f"pod {pod} is the driver of {group}: to restart it, use the command restart"
         slot = next((each for each in group.status.assignments if each.consumer == pod), None)
-        if slot is not None and planning.is_by_message(group):
+        if slot is not None and not planning.has_owners(group):
             return (
                 f"{pod} is a member of {group}, which is balanced by message, so it has no queues: "
                 "delete the pod, or scale its Deployment; it gives back what it has not begun"

@@ -153,7 +153,7 @@ def draw_one(look: Look) -> list[Text]:
     is_ready = Text.assemble("ready ", ready["ready"])
     name = Text(str(group.head.key), "bold")
     title = Text("  ").join([name, *map(Text, facts), is_ready, ready["why"]])
-    columns = ["consumer"] if planning.is_by_message(group) else [*OWNERS]
+    columns = [*OWNERS] if planning.has_owners(group) else ["consumer"]
     if any(each.zone for each in status.assignments):
         columns.insert(1, "zone")
     if group.spec.job is not None:

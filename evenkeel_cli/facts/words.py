@@ -65,7 +65,7 @@ def describe_waiting(group: ConsumerGroup) -> str:
     if found is None:
         return ""
     retries = f"{found.retries} {'retry' if found.retries == 1 else 'retries'}"
-    if not planning.is_by_message(group):
+    if planning.has_owners(group):
         return f"waiting at the brokers, apart from the lag of the queues: {retries}"
     ready = count(found.ready, "ready message")
     return f"waiting at the brokers: {ready}, {retries}, {count(found.parked, 'pop')}"

@@ -130,7 +130,7 @@ class Ack(_OfMessage, Done):
 
 @dataclass(frozen=True, slots=True)
 class ChangeInvisible(_OfMessage, Request[PopHandle]):
-    """Let a message become visible so many milliseconds from now. Only the new handle counts."""
+    """Let a message become visible so many milliseconds from now."""
 
     code: ClassVar[int] = 200053
     name: ClassVar[str] = "CHANGE_MESSAGE_INVISIBLETIME"

@@ -1,7 +1,8 @@
 """
 Make a group's positions ready for another kind of balance, while nobody reads.
 
-A consumer that pulls begins at the committed offset. One that pops begins elsewhere:
+A consumer that pulls begins at the committed offset. So does one that pops a queue in its order:
+its acknowledgements move this offset. One that pops without an order begins elsewhere:
 
 | store of what is popped | a pop begins at | a pop changes |
 |---|---|---|
@@ -99,16 +100,7 @@ def end_pops(
     A message that was popped but not acknowledged comes again as one of the group's retries only.
     All brokers of the queues must answer. The call can be repeated.
     """
-    masters = yield from _find_masters(directory, queues)
-    known: dict[tuple[str, str], str] = {}
-    for (topic, broker), address in masters.items():
-        refuse()
-        mode = SetRequestMode(group, topic, RequestMode.PULL)
-        try:
-            yield from flows.ask(address, mode, directory.times.answer)
-        except errors.GroupUnknownError:
-            continue  # nobody has popped there
-        known[topic, broker] = address
+    known = yield from let_pull(directory, group, queues, refuse)
     requests: list[tuple[str, Request[Any]]] = []
     for (topic, _), address in (yield from _find_rocksdb(directory, known)).items():
         lags: list[Lag] = yield from flows.ask(
@@ -120,6 +112,27 @@ def end_pops(
             if each.pull_offset > each.consumer_offset
         ]
     yield from _write_all(directory, requests, refuse)
+
+
+def let_pull(
+    directory: Directory, group: str, queues: Sequence[MessageQueue], refuse: Refuse
+) -> Flow[Masters]:
+    """
+    Tell RocketMQ's own consumers to pull. Return the brokers of these queues that know the group.
+
+    All brokers of the queues must answer. The call can be repeated.
+    """
+    masters = yield from _find_masters(directory, queues)
+    known: dict[tuple[str, str], str] = {}
+    for (topic, broker), address in masters.items():
+        refuse()
+        mode = SetRequestMode(group, topic, RequestMode.PULL)
+        try:
+            yield from flows.ask(address, mode, directory.times.answer)
+        except errors.GroupUnknownError:
+            continue  # nobody has popped there
+        known[topic, broker] = address
+    return known
 
 
 def _find_masters(directory: Directory, queues: Sequence[MessageQueue]) -> Flow[Masters]:

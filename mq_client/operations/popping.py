@@ -124,7 +124,7 @@ def change_invisible(
     """
     Keep a message for so many milliseconds from now, or give it back with 0. Return its new handle.
 
-    The old handle has no effect any more.
+    The old handle has no effect any more, unless the message was popped in order.
     """
     address = yield from routing.find_master(directory, topic, handle.broker, max_age=None)
     request = ChangeInvisible(group, topic, handle, invisible_ms)

@@ -135,25 +135,42 @@ def has_members(group: ConsumerGroup) -> bool:
 
 
 def is_by_message(group: ConsumerGroup) -> bool:
-    """Whether any member gets any message. Otherwise each queue has one consumer."""
+    """Whether members pop messages, and do not pull."""
     return group.spec.balance is Balance.MESSAGES
+
+
+def is_ordered(group: ConsumerGroup) -> bool:
+    """Whether members pop each queue in its order."""
+    settings = group.spec.messages
+    return is_by_message(group) and settings is not None and settings.ordered
+
+
+def has_owners(group: ConsumerGroup) -> bool:
+    """Whether each queue has one consumer. Otherwise any member gets any message."""
+    return not is_by_message(group) or is_ordered(group)
+
+
+def had_owners(group: ConsumerGroup) -> bool:
+    """Whether each queue has one consumer by the status, which may be behind the spec."""
+    return group.status.balance is Balance.QUEUES or group.status.ordered
 
 
 def is_changing_balance(group: ConsumerGroup) -> bool:
     """Whether the members must stop reading in one way before they begin in the other."""
-    return group.spec.balance is not group.status.balance
+    found = (group.status.balance, group.status.ordered)
+    return found != (group.spec.balance, is_ordered(group))
 
 
 def explain_no_plan(group: ConsumerGroup) -> str:
     """Explain why the queues of a group are not planned; empty if they are."""
     if group.spec.message_model is MessageModel.BROADCASTING:
         return "Broadcasting: every consumer has every queue, and no queue ever moves"
-    if is_by_message(group):
+    if not has_owners(group):
         return "balance Messages: any member gets any message, so queues have no owners"
     if is_changing_balance(group):
         return (
-            "balance changes to Queues: queues get owners when no member pops any more and the "
-            "positions at the brokers are moved"
+            "the balance changes: queues get owners when no member reads in the old way any more "
+            "and the positions at the brokers are moved"
         )
     return ""
 

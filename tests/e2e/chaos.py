@@ -9,12 +9,15 @@ import contextlib
 import random
 from collections.abc import Callable, Iterator
 
+from contract.kinds.groups import Balance
 from sandbox.node.ground import GroundError
 from sandbox.node.shop import BROKERS, OPERATORS, RELEASE, SHOP, TOPICS, ShopGroup
 from tests.e2e.checked import TOPIC, CheckedShop
 
 Event = Callable[[CheckedShop, random.Random], contextlib.AbstractContextManager[None]]
 EVENTS: dict[str, Event] = {}
+MOST_FOLLOWERS = 4
+"""Of a group with two queues, which is balanced by queue, by message, or in order."""
 
 
 def lasting(event: Callable[[CheckedShop, random.Random], Iterator[None]]) -> None:
@@ -52,6 +55,17 @@ def strike(rng: random.Random, pods: list[str], how: Callable[[str], object]) ->
             how(rng.choice(pods))
 
 
+def hold(
+    rng: random.Random,
+    pods: list[str],
+    how: Callable[[str, str], contextlib.AbstractContextManager[None]],
+) -> Iterator[None]:
+    """Affect one of these pods, if there is any, until the event ends."""
+    with contextlib.ExitStack() as struck:
+        strike(rng, pods, lambda pod: struck.enter_context(how(SHOP, pod)))
+        yield
+
+
 def kill(it: CheckedShop, rng: random.Random, selector: str, namespace: str = SHOP) -> None:
     pods = running(it, selector, namespace)
     strike(rng, pods, lambda pod: it.node.faults.kill(namespace, pod))
@@ -70,20 +84,37 @@ def delete_an_executor(it: CheckedShop, rng: random.Random) -> None:
 
 @lasting
 def freeze_an_executor(it: CheckedShop, rng: random.Random) -> Iterator[None]:
-    frozen = it.node.faults.freeze
-    with contextlib.ExitStack() as struck:
-        pods = running(it, choose(it, rng).executor_pods)
-        strike(rng, pods, lambda pod: struck.enter_context(frozen(SHOP, pod)))
-        yield
+    yield from hold(rng, running(it, choose(it, rng).executor_pods), it.node.faults.freeze)
 
 
 @lasting
 def cut_an_executor_off(it: CheckedShop, rng: random.Random) -> Iterator[None]:
-    cut_off = it.node.faults.cut_off
-    with contextlib.ExitStack() as struck:
-        pods = running(it, choose(it, rng).executor_pods)
-        strike(rng, pods, lambda pod: struck.enter_context(cut_off(SHOP, pod)))
-        yield
+    yield from hold(rng, running(it, choose(it, rng).executor_pods), it.node.faults.cut_off)
+
+
+@at_once
+def kill_a_follower(it: CheckedShop, rng: random.Random) -> None:
+    kill(it, rng, it.poppers.pods)
+
+
+@lasting
+def freeze_a_follower(it: CheckedShop, rng: random.Random) -> Iterator[None]:
+    yield from hold(rng, running(it, it.poppers.pods), it.node.faults.freeze)
+
+
+@lasting
+def cut_a_follower_off(it: CheckedShop, rng: random.Random) -> Iterator[None]:
+    yield from hold(rng, running(it, it.poppers.pods), it.node.faults.cut_off)
+
+
+@at_once
+def scale_the_followers(it: CheckedShop, rng: random.Random) -> None:
+    it.poppers.scale(rng.randint(1, MOST_FOLLOWERS))
+
+
+@at_once
+def change_the_balance(it: CheckedShop, rng: random.Random) -> None:
+    it.poppers.choose_balance(rng.choice([*Balance]), is_ordered=rng.random() < 0.5)
 
 
 @at_once

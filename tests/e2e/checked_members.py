@@ -26,7 +26,7 @@ class CheckedMembers:
         self.shop = shop
         self.group = group
         self.topic = topic
-        self._pods = f"app={group}"
+        self.pods = f"app={group}"
         self._numbers: Numbers | None = None
         self._handled = shop.folder / group
         self._seen_twice = 0
@@ -51,7 +51,7 @@ class CheckedMembers:
         self.shop.kubectl("-n", SHOP, "delete", "deployment", self.group, PATIENTLY)
         self.shop.kubectl("-n", SHOP, "delete", GROUPS, self.group, PATIENTLY)
         self.shop.kubectl("-n", SHOP, "delete", TOPICS, self.topic, PATIENTLY)
-        left = wait_patiently(lambda: self.shop.list_pods(self._pods), lambda pods: not pods)
+        left = wait_patiently(lambda: self.shop.list_pods(self.pods), lambda pods: not pods)
         assert not left
 
     def stop_sending(self) -> None:
@@ -81,15 +81,23 @@ class CheckedMembers:
         """Set what members do while no coordinator answers."""
         self.shop.patch(GROUPS, self.group, {"consumers": {"members": {"onOutage": choice.value}}})
 
-    def choose_balance(self, choice: Balance) -> None:
+    def choose_balance(self, choice: Balance, *, is_ordered: bool = False) -> None:
         """Set how members read."""
-        self.shop.patch(GROUPS, self.group, {"balance": choice.value})
+        wanted = {"balance": choice.value, "messages": {"ordered": is_ordered}}
+        self.shop.patch(GROUPS, self.group, wanted)
+
+    def wait_until_reading(self, choice: Balance, *, is_ordered: bool = False) -> None:
+        """Wait until members may read in this way."""
+        wanted = (choice.value, is_ordered)
+        self.shop.wait_until(
+            GROUPS, self.group, lambda it: (it["balance"], it["ordered"]) == wanted
+        )
 
     def list_ready(self) -> list[str]:
         """List the pods that are ready, which means that they have a session."""
         return [
             pod["metadata"]["name"]
-            for pod in self.shop.list_pods(self._pods)
+            for pod in self.shop.list_pods(self.pods)
             for each in pod["status"].get("conditions") or ()
             if (each["type"], each["status"]) == ("Ready", "True")
         ]
@@ -120,7 +128,7 @@ class CheckedMembers:
         """List the pods that the status still names although they are gone or being deleted."""
         new = {
             pod["metadata"]["name"]
-            for pod in self.shop.list_pods(self._pods)
+            for pod in self.shop.list_pods(self.pods)
             if "deletionTimestamp" not in pod["metadata"]
         }
         return {each.get("pod", "none") for each in self.read_status()["assignments"]} - new

@@ -99,15 +99,18 @@ def remove_poppers(it: CheckedShop) -> None:
 
 
 @step(
-    "`balance: Queues`, and when the followers have queues, `balance: Messages` again",
+    "`balance: Queues`, then `balance: Messages` with `messages.ordered: true`, then without it",
     "no message is lost or read twice",
     FEW,
 )
 def change_balance(it: CheckedShop) -> None:
-    it.poppers.choose_balance(Balance.QUEUES)
-    it.poppers.wait_until_followed(FEW)
-    it.poppers.wait_until_handled(it.poppers.sent + 1)
+    for balance, is_ordered in ((Balance.QUEUES, False), (Balance.MESSAGES, True)):
+        it.poppers.choose_balance(balance, is_ordered=is_ordered)
+        it.poppers.wait_until_reading(balance, is_ordered=is_ordered)
+        it.poppers.wait_until_followed(FEW)
+        it.poppers.wait_until_handled(it.poppers.sent + 1)
     it.poppers.choose_balance(Balance.MESSAGES)
+    it.poppers.wait_until_reading(Balance.MESSAGES)
 
 
 @_step("Group, followers and topic are deleted", "no pod is left")

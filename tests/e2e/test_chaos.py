@@ -1,4 +1,4 @@
-"""Random events for groups of both engines. `--seed N` repeats the events, not their timing."""
+"""Random events for jobs and followers. `--seed N` repeats the events, not their timing."""
 
 import contextlib
 import random
@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.e2e import job_story
+from tests.e2e import job_story, messages_story
 from tests.e2e.chaos import EVENTS
 from tests.e2e.checked import CheckedShop
 
@@ -31,6 +31,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
         begin(shop)
     shop.apply_file("flow.yaml")
     shop.check_flow()
+    messages_story.begin_poppers(shop)
     tell("all is there")
     for number in range(1, COUNT + 1):
         with contextlib.ExitStack() as lasting:
@@ -43,3 +44,7 @@ def test_nothing_is_lost_and_nothing_comes_twice_whatever_happens(
         if number % CHECKED_EACH == 0:
             for status in (shop.check(), shop.check_flow()):
                 tell(f"lost 0, duplicated 0, epoch {status['epoch']}, {status['queues']} queues")
+            shop.poppers.check(most_twice=None)
+            handled = shop.poppers.count_handled()
+            twice = handled.total() - len(handled)
+            tell(f"followers: lost 0, {twice} of {len(handled)} handled twice")

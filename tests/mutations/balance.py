@@ -9,7 +9,7 @@ NOTICED_BY = [
     "tests/unit/follower/popping",
 ]
 
-CHANGE, STATUS, MOVER, OBSERVER, DESK, COORDINATION, MOVES, POPS, MEMBER = (
+CHANGE, STATUS, MOVER, OBSERVER, DESK, COORDINATION, MOVES, POPS, MEMBER, PLANNING = (
     "operator/evenkeel/control/groups/balance_change.py",
     "operator/evenkeel/control/groups/group_status.py",
     "operator/evenkeel/control/groups/position_mover.py",
@@ -19,6 +19,7 @@ CHANGE, STATUS, MOVER, OBSERVER, DESK, COORDINATION, MOVES, POPS, MEMBER = (
     "mq_client/operations/balance.py",
     "follower/popping/running.py",
     "follower/running.py",
+    "operator/evenkeel/planning.py",
 )
 
 MUTATIONS = [
@@ -35,11 +36,20 @@ MUTATIONS = [
     (STATUS, "        if waits is not None or not seen.are_positions_ready:\n", "        if not seen.are_positions_ready:\n"),
     (STATUS, "assignments=[msgspec.structs.replace(each, queues=[]) for each in kept.assignments],", "assignments=kept.assignments,"),
     (STATUS, "        epoch=kept.epoch + had_queues,\n", "        epoch=kept.epoch,\n"),
-    (STATUS, "        leftovers=group.status.balance is Balance.MESSAGES,\n        assignments=[],\n", "        leftovers=group.status.balance is Balance.MESSAGES,\n"),
-    (STATUS, "leftovers=group.status.balance is Balance.MESSAGES", "leftovers=False"),
-    (STATUS, "    if by_message and not group.status.epoch:\n        return []\n", ""),
+    (STATUS, "has_leftovers and planning.has_owners(group),\n        assignments=[],\n", "has_leftovers and planning.has_owners(group),\n"),
+    (STATUS, "has_leftovers and planning.has_owners(group)", "False"),
+    (STATUS, "has_leftovers and planning.has_owners(group)", "has_leftovers"),
+    (STATUS, "group.status.leftovers or not planning.had_owners(group)", "not planning.had_owners(group)"),
+    (STATUS, "        ordered=planning.is_ordered(group),\n", ""),
+    (STATUS, "not status.epoch and status.balance is Balance.QUEUES", "not status.epoch"),
+    (PLANNING, "group.status.balance is Balance.QUEUES or group.status.ordered", "group.status.balance is Balance.QUEUES"),
+    (PLANNING, "return found != (group.spec.balance, is_ordered(group))", "return found[0] != group.spec.balance"),
+    (PLANNING, "return not is_by_message(group) or is_ordered(group)", "return not is_by_message(group)"),
+    (STATUS, "    if by_message and _has_never_read(group.status):\n        return []\n", ""),
     (COORDINATION, "planning.is_by_message(group) and not planning.is_changing_balance(group)", "planning.is_by_message(group)"),
-    (COORDINATION, "group.status.leftovers or group.status.balance is Balance.MESSAGES", "group.status.leftovers"),
+    (COORDINATION, "group.status.leftovers or not planning.had_owners(group)", "group.status.leftovers"),
+    (COORDINATION, "    if may_pop and not planning.has_owners(group):\n", "    if may_pop:\n"),
+    (COORDINATION, "ordered=terms if may_pop else None", "ordered=terms"),
     # A member may pop until a request after the change says no.
     (DESK, "life.may_pop, life.share = True, _choose_share()", "life.share = _choose_share()"),
     (DESK, "        if not self.is_settled:\n            return None\n        return frozenset(", "        return frozenset("),

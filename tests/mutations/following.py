@@ -44,8 +44,11 @@ MUTATIONS = [
     # When the session is over, the member drops all queues.
     (CORE, "if self.may_act(now):\n            return []", "if now >= 0:\n            return []"),
     # A follower whose commit gets no answer does not call the handler again; a flow does.
-    (READING, "self.calls_during_commit or not self.is_committing", "True"),
-    (READING, "self.calls_during_commit or not self.is_committing", "not self.is_committing"),
+    (READING, "self.pace.calls_during_commit or not self.is_committing", "True"),
+    (READING, "self.commit() if self.pace.is_at_once else []", "[]"),
+    (READING, "self.commit() if self.pace.is_at_once else []", "self.commit()"),
+    (READING, "self.is_dirty or (is_again and not self.pace.is_at_once)", "self.is_dirty or is_again"),
+    (READING, "self.pace.calls_during_commit or not self.is_committing", "not self.is_committing"),
     # Work in flight is finished and committed before a queue is released.
     (READING, "return not (self.is_handling or self.is_committing or self.is_dirty)", "return True"),
     # A result from an earlier grant of the queue is ignored.

@@ -2,10 +2,12 @@
 
 NOTICED_BY = ["tests/unit/follower/popping"]
 
-LOTS, RUNNING, MEMBER = (
+LOTS, RUNNING, MEMBER, FLIGHT, ORDERED = (
     "follower/popping/lots.py",
     "follower/popping/running.py",
     "follower/running.py",
+    "follower/popping/in_flight.py",
+    "follower/popping/ordered.py",
 )
 
 MUTATIONS = [
@@ -52,4 +54,26 @@ MUTATIONS = [
     (RUNNING, "            if self._is_stopping:\n                await self._give_back(single, 0.0)\n            else:\n", "            if True:\n"),
     (RUNNING, "comes again.\"\"\"\n        self._is_stopping = True\n", "comes again.\"\"\"\n"),
     (RUNNING, "await asyncio.wait([*self._calls], timeout=drain_seconds)", "pass"),
+    # A queue that keeps its order is held until its messages are settled, and nothing is lost.
+    (FLIGHT, "if place < offset]", "if place <= offset]"),
+    (FLIGHT, "now >= latest", "False"),
+    (FLIGHT, "max(1, min(MOST_POPPED, most_bytes // self.largest))", "MOST_POPPED"),
+    (FLIGHT, "        self.next_offset = found[-1].handle.offset + 1\n", ""),
+    (FLIGHT, "since + RENEW_SHARE * self.invisible_seconds", "since + self.invisible_seconds"),
+    (FLIGHT, "self.handles[max(self.handles)]", "self.handles[min(self.handles)]"),
+    (FLIGHT, "        self._is_free.clear()\n", ""),
+    (ORDERED, "            self._end(flight)\n            raise OverError", "            raise OverError"),
+    (ORDERED, "        work.at_end = lambda: self._end(flight)\n", ""),
+    (ORDERED, "flight.attempt_id = flight.attempt_id or secrets", "flight.attempt_id = secrets"),
+    (ORDERED, "            flight.attempt_id = \"\"\n", ""),
+    (ORDERED, "            await flight.wait_until_free()\n            if work", "            if work"),
+    (ORDERED, "        work.start(self._keep(flight))\n", ""),
+    (ORDERED, "last is None or clock() >= flight.until", "last is None"),
+    (ORDERED, "await asyncio.wait([renewal])", "pass"),
+    (ORDERED, "            await super().commit(work, found)\n", ""),
+    (ORDERED, "        found.sort(key=lambda each: each.handle.offset)\n", ""),
+    (ORDERED, "stop = min(least, first)", "stop = first"),
+    (ORDERED, "with contextlib.suppress(errors.HandleError):  # the", "with contextlib.suppress(OSError):  # the"),
+    (ORDERED, "        flight.settle(done)\n", ""),
+    (ORDERED, "return await asyncio.shield(pop)", "return await pop"),
 ]  # fmt: skip

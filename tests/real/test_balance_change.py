@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -34,7 +34,7 @@ spec:
   group: g-{topic}
   topics: [{{name: orders}}]
   balance: {balance}
-  messages: {{invisibleTime: 10s, backoff: 1s}}
+  messages: {{invisibleTime: 10s, backoff: 1s, ordered: {ordered}}}
   consumers:
     members: {{session: 2s}}
 """
@@ -91,6 +91,16 @@ class Sending:
                 self.sent += 1
 
 
+class Way(NamedTuple):
+    """How the members of a group read."""
+
+    balance: str
+    is_ordered: bool = False
+
+
+BY_QUEUE, BY_MESSAGE, IN_ORDER = Way("Queues"), Way("Messages"), Way("Messages", is_ordered=True)
+
+
 @dataclass(frozen=True)
 class Scene:
     """A group, and what the handlers of its two members have done."""
@@ -99,18 +109,26 @@ class Scene:
     topic: str
     address: str
 
-    def describe(self, balance: str) -> str:
-        return MANIFESTS.format(topic=self.topic, name_server=self.address, balance=balance)
+    def describe(self, way: Way) -> str:
+        return MANIFESTS.format(
+            topic=self.topic, name_server=self.address, balance=way.balance,
+            ordered=str(way.is_ordered).lower(),
+        )  # fmt: skip
 
-    def change(self, balance: str) -> None:
+    def change(self, way: Way) -> None:
         """Change the file, and wait until members may read in the new way."""
-        (self.folder / "part").write_text(self.describe(balance))
+        (self.folder / "part").write_text(self.describe(way))
         (self.folder / "part").replace(self.folder / "members.yaml")
-        found = wait_for(self.read_status, lambda it: it.get("balance", "Queues") == balance)
-        assert found.get("balance", "Queues") == balance, f"{found} {self.read_logs()}"
+        found = wait_for(self.read_way, lambda found: found == way)
+        assert found == way, f"{self.read_status()} {self.read_logs()}"
+
+    def read_way(self) -> Way:
+        """Read how members may read now. A file leaves out values that are the default."""
+        found = self.read_status()
+        return Way(found.get("balance", "Queues"), found.get("ordered", False))
 
     def read_status(self) -> dict[str, Any]:
-        """Read the group's status. A file leaves out values that are the default."""
+        """Read the group's status."""
         found = json.loads((self.folder / ".evenkeel" / "status.json").read_text())
         status: dict[str, Any] = next(
             each["status"] for each in found if each["kind"] == "ConsumerGroup"
@@ -142,7 +160,7 @@ def scene(
         "--coordinator", f"http://127.0.0.1:{members_port}",
         "--token-file", ".evenkeel/members.token",
     ]  # fmt: skip
-    with member_pages.play(tmp_path, found.describe("Queues"), members_port, member):
+    with member_pages.play(tmp_path, found.describe(BY_QUEUE), members_port, member):
         yield found
 
 
@@ -150,11 +168,15 @@ def test_nothing_is_lost_or_handled_twice_while_the_balance_changes(scene: Scene
     """The handler fails once with some messages, so some come again after each change."""
     with Sending(scene.address, scene.topic) as sending:
         scene.wait_for_more(200)
-        for balance, is_idle in (
-            ("Messages", False),
-            ("Queues", False),
-            ("Messages", True),
-            ("Queues", True),
+        for way, is_idle in (
+            (BY_MESSAGE, False),
+            (BY_QUEUE, False),
+            (IN_ORDER, False),
+            (BY_MESSAGE, True),
+            (IN_ORDER, True),
+            (BY_MESSAGE, False),
+            (IN_ORDER, False),
+            (BY_QUEUE, True),
         ):
             if is_idle:  # the requests of members wait at the broker
                 sending.may_send.clear()
@@ -162,7 +184,7 @@ def test_nothing_is_lost_or_handled_twice_while_the_balance_changes(scene: Scene
                     lambda: sending.sent - len({*scene.read_numbers()}), lambda count: count <= 0
                 )
                 assert missing <= 0, scene.read_logs()
-            scene.change(balance)
+            scene.change(way)
             sending.may_send.set()
             scene.wait_for_more(400)
         sending.stop()

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from follower.core import EACH_QUEUE
 from follower.options import FollowerOptions
+from follower.pace import EACH_QUEUE
 from mq_client import errors
 from mq_client.blocking import Client
 from mq_client.choosers import To

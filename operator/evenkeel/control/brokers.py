@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from contract.conditions import ConditionReason
-from contract.kinds.groups import Balance
 from contract.kinds.topics import BrokerQueues
 from evenkeel.control.groups import pop_brokers
 from evenkeel.control.provisioning import conversation
@@ -25,7 +24,7 @@ from evenkeel.control.topics.topic_status import ReadFailure
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.aio import Client
-from mq_client.operations.balance import begin_pops, end_pops
+from mq_client.operations.balance import begin_pops, end_pops, let_pull
 from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag, MessageQueue
 
@@ -154,22 +153,25 @@ class Brokers:
         cluster: ClusterAddress,
         group: str,
         queues: Sequence[MessageQueue],
-        balance: Balance,
         quiet_seconds: float,
         refuse: Callable[[], None],
+        *,
+        had_owners: bool,
+        has_owners: bool,
     ) -> bool:
         """
-        Make the positions of a group ready for another balance.
+        Make the positions of a group ready for members that read in another way.
 
         Nobody may have read for `quiet_seconds`. Return False if that is not long enough.
         """
         client = self._client(cluster)
         silent = _build_timeout_error(MOVE_SECONDS)
-        if balance is Balance.MESSAGES:
+        if not has_owners:
             begin = begin_pops(client.directory, group, queues, quiet_seconds, refuse)
             return await _wait(client.run(begin), silent, MOVE_SECONDS)
-        end = end_pops(client.directory, group, queues, refuse)
-        await _wait(client.run(end), silent, MOVE_SECONDS)
+        # Pulls and pops in order begin at the same offsets.
+        end = let_pull if had_owners else end_pops
+        await _wait(client.run(end(client.directory, group, queues, refuse)), silent, MOVE_SECONDS)
         return True
 
     async def close(self) -> None:

@@ -42,12 +42,13 @@ _GROUPS = {
     "epoch": "Number of the published assignment",
     "adopted_epoch": "Number of the assignment that the job follows",
     "lag_messages": "Messages not consumed yet, as last measured by the leader; with balance "
-    "Messages, without those that members hold",
+    "Messages without an order, without those that members hold",
     "ready_messages": "Messages that no consumer has got yet, by broker; only with balance "
-    "Messages. Before the first pop, deleted messages count too",
+    "Messages without an order. Before the first pop, deleted messages count too",
     "retry_messages": "Messages that come again, and that no consumer has got again yet, by "
-    "broker; only with balance Messages, or with leftovers from it",
-    "parked_pops": "Pops that wait for a message, by broker; only with balance Messages",
+    "broker; only with balance Messages without an order, or with leftovers from it",
+    "parked_pops": "Pops that wait for a message, by broker; only with balance Messages without an "
+    "order",
     "ready": "1 if the group is ready",
     "paused": "1 while no queue may move for balance",
     "job_running": "1 if the job's driver runs and has executors",
@@ -225,7 +226,7 @@ def _read_figures(group: ConsumerGroup) -> Figures:
         "paused": findings.is_paused(group),
     }
     # These queues need no owners.
-    if planning.is_by_message(group) or planning.is_changing_balance(group):
+    if not planning.has_owners(group) or planning.is_changing_balance(group):
         found |= {"idle_consumers": 0, "unowned_queues": 0}
     if (job := group.spec.job) is not None:
         found["adopted_epoch"] = status.adopted_epoch

@@ -19,7 +19,7 @@ from contract.following import (
     Refusal,
     Terms,
 )
-from contract.kinds.groups import Assigned, Balance, MemberTerms, MessageSettings
+from contract.kinds.groups import Assigned, MemberTerms, MessageSettings
 from coordinator.sessions import HeldQueues
 from evenkeel import planning, times
 from evenkeel.control import conditions
@@ -241,8 +241,9 @@ def _find_published(group: ConsumerGroup) -> tuple[object, ...]:
     return group.status.epoch, group.status.assignments, group.to_drain
 
 
-def _list_pop_terms(followed: _Followed) -> tuple[PopTerms | None, PopTerms | None]:
-    return followed.source.messages, followed.source.leftovers
+def _list_pop_terms(followed: _Followed) -> tuple[PopTerms | None, ...]:
+    source = followed.source
+    return source.messages, source.ordered, source.leftovers
 
 
 def _find_owner(assigned: Assigned) -> str:
@@ -281,11 +282,16 @@ def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSourc
     source = GroupSource(group.group, name_servers, tags, sql)
     if _has_stopping_conflict(group):
         return source
-    if planning.is_by_message(group) and not planning.is_changing_balance(group):
-        return msgspec.structs.replace(source, messages=find_pop_terms(group, topics))
-    if group.status.leftovers or group.status.balance is Balance.MESSAGES:
-        return msgspec.structs.replace(source, leftovers=find_pop_terms(group, topics))
-    return source
+    terms = find_pop_terms(group, topics)
+    may_pop = planning.is_by_message(group) and not planning.is_changing_balance(group)
+    if may_pop and not planning.has_owners(group):
+        return msgspec.structs.replace(source, messages=terms)
+    has_leftovers = group.status.leftovers or not planning.had_owners(group)
+    return msgspec.structs.replace(
+        source,
+        ordered=terms if may_pop else None,
+        leftovers=terms if has_leftovers else None,
+    )
 
 
 def _has_stopping_conflict(group: ConsumerGroup) -> bool:

@@ -16,7 +16,7 @@ other sinks.
 from collections.abc import Collection, Mapping
 
 from coordinator.sessions import Session
-from follower.core import CommitPace
+from follower.pace import CommitPace
 from mq_client.values import MessageQueue
 from spark_jobs.pipeline.flow.wire import TaskCommit
 

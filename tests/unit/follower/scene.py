@@ -23,11 +23,13 @@ from follower.handling import Handler, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerOptions
 from follower.pieces import DeadLetter, cut
+from follower.popping.in_flight import InFlight
 from follower.queues import write_queues
 from follower.running import Running
 from follower.work import Work
 from mq_client import errors
 from mq_client.messages import StoredMessage
+from mq_client.popping import ORDERED, PopHandle, PopSource
 from mq_client.values import MessageQueue
 
 TERMS = Terms(session=1.0, drain=0.5)
@@ -82,6 +84,8 @@ class Brokers:
         self.commits: dict[MessageQueue, list[int]] = collections.defaultdict(list)
         self.away: set[MessageQueue] = set()
         self.gaps: list[tuple[int, int]] = []
+        self.late = 0
+        """How many pulls return messages that others may have got."""
         self.is_closed = False
         self._next: dict[Work, int] = {}
 
@@ -107,6 +111,10 @@ class Brokers:
         ]
         work.pieces = cut(first, stop, messages, (), 2)
         self._next[work] = stop
+        if self.late:
+            self.late -= 1
+            handle = PopHandle(first, 0, 0, ORDERED, PopSource.TOPIC, broker, number, first)
+            work.in_flight = InFlight(work.queue, 0.0, stop, handles={first: handle})
         gaps, self.gaps = self.gaps, []
         return gaps
 

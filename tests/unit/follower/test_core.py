@@ -6,13 +6,8 @@ from typing import Any, NamedTuple
 from contract.following import Asked, Grants, Refusal, Terms
 from contract.kinds.groups import OnOutage
 from follower.actions import Abandon, Action, AskCoordinator, Commit, Handle, Locate, PullQueue
-from follower.core import (
-    EACH_QUEUE,
-    PAUSE_SECONDS,
-    REPEAT_SECONDS,
-    CommitPace,
-    FollowerCore,
-)
+from follower.core import PAUSE_SECONDS, REPEAT_SECONDS, FollowerCore
+from follower.pace import EACH_QUEUE, IN_ORDER, CommitPace
 
 TERMS = Terms(session=10.0, drain=6.0)
 Actions = list[Action[str, "Span"]]
@@ -122,6 +117,23 @@ def test_a_flow_calls_the_handler_while_a_commit_is_in_progress() -> None:
     member.core.note_batch("x", life, Span(10), 1.4)
     only(member.core.tick(2.0), Commit)
     assert only(member.core.note_handled("x", life, 9, 2.1), Handle).batch == Span(10)
+
+
+def test_what_is_popped_in_order_is_committed_after_each_call() -> None:
+    member = Member(IN_ORDER)
+    life = member.reading()
+    member.core.note_batch("x", life, Span(8), 1.1)
+    member.core.note_batch("x", life, Span(9), 1.2)
+    found = member.core.note_handled("x", life, 8, 1.3)
+    assert only(found, Commit).offset == 8
+    assert "Handle" not in kinds(found)
+    found = member.core.note_commit("x", life, 8, 1.4)
+    assert only(found, Handle).batch == Span(9)
+    assert "Commit" not in kinds(found)
+    member.core.note_handled("x", life, 9, 1.5)
+    member.core.note_commit("x", life, 9, 1.6)
+    assert "Commit" not in kinds(member.core.tick(1.6 + REPEAT_SECONDS))
+    assert kinds(member.granted("", 8.0)) == ["Abandon", "AskCoordinator"], "nothing is repeated"
 
 
 def test_an_idle_queue_is_released_once_its_offset_is_committed_again() -> None:

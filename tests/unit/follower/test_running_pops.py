@@ -39,6 +39,11 @@ class Pops:
 BY_MESSAGE = GroupSource("billing", ["mq:9876"], messages=PopTerms(["orders"], 60.0, 1, 16, 10.0))
 
 
+IN_ORDER = GroupSource(
+    "billing", ["mq:9876"], ordered=BY_MESSAGE.messages, leftovers=BY_MESSAGE.messages
+)
+
+
 class PoppingScene(Scene):
     """A member whose group is balanced by message."""
 
@@ -119,6 +124,38 @@ def test_a_member_pops_leftovers_beside_its_queues_and_stops_both() -> None:
             scene.pops[0].may_end.set()
             await task
         assert scene.brokers.commits[FIRST][-1] == 5
+
+    asyncio.run(story())
+
+
+def test_a_member_that_keeps_the_order_holds_queues_and_commits_after_each_call() -> None:
+    async def story() -> None:
+        scene = PoppingScene()
+        scene.coordinator.source = IN_ORDER
+        scene.coordinator.publish(FIRST)
+        async with scene.begun() as task:
+            await until(lambda: scene.brokers.commits[FIRST][-1:] == [5])
+            assert scene.brokers.commits[FIRST] == [2, 4, 5]
+            assert scene.opened == [IN_ORDER]
+            assert len(scene.pops) == 1, "only leftovers"
+            assert scene.coordinator.desk.poppers == frozenset()
+            scene.pops[0].may_end.set()
+            scene.running.stop()
+            await task
+
+    asyncio.run(story())
+
+
+def test_messages_that_are_not_renewed_in_time_are_popped_again() -> None:
+    async def story() -> None:
+        scene = PoppingScene()
+        scene.coordinator.source = IN_ORDER
+        scene.coordinator.publish(FIRST)
+        scene.brokers.late = 1
+        async with scene.begun():
+            await until(lambda: scene.brokers.commits[FIRST][-1:] == [5])
+        assert scene.handled[FIRST] == [0, 1, 2, 3, 4]
+        assert not scene.brokers.late
 
     asyncio.run(story())
 

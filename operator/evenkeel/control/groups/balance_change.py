@@ -1,10 +1,10 @@
 """
 Decides when the members of a group may begin to read in another way. Pure.
 
-A change of `spec.balance` has three steps. First, members lose their queues, or the right to pop.
-When nobody reads, the operator makes the positions at the brokers ready
-(`mq_client/operations/balance.py`). Then the status says that members may read in the new way. The
-next leader repeats an unfinished step.
+A change of `spec.balance`, or of `spec.messages.ordered`, has three steps. First, members lose
+their queues, or the right to pop. When nobody reads, the operator makes the positions at the
+brokers ready (`mq_client/operations/balance.py`). Then the status says that members may read in the
+new way. The next leader repeats an unfinished step.
 """
 
 from evenkeel import planning

@@ -84,7 +84,7 @@ def find_conflict(
     others = [each for each in census.members if each.client_id not in client_ids]
     if not others:
         return None
-    if planning.is_by_message(group):
+    if not planning.has_owners(group):
         return Conflict(
             ConditionReason.FOREIGN_CONSUMERS,
             f"{_list_names(others)} also read as {group.group!r}; if they pull, messages are read "

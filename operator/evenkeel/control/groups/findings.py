@@ -36,20 +36,27 @@ def check_broadcast(
 def check_by_message(
     group: ConsumerGroup, seen: GroupSurroundings, *, has_readers: bool
 ) -> list[Finding]:
-    """Check a group that is balanced by message, in which any member gets any message."""
+    """Check a group that is balanced by message without an order: any member gets any message."""
     by_message = ConditionReason.BY_MESSAGE
     assigned = _check_unreadable(group, seen) or Finding(ConditionType.ASSIGNED, True, by_message)
     if (conflicted := _check_conflicted(seen)) is not None:
         assigned = conflicted
-    elif seen.pop_trouble is not None:
-        is_early = seen.pop_trouble == NOT_ASKED
-        reason = ConditionReason.STARTING if is_early else ConditionReason.BROKERS_UNFIT
-        assigned = Finding(ConditionType.ASSIGNED, False, reason, seen.pop_trouble)
+    elif (unfit := _check_pops(seen)) is not None:
+        assigned = unfit
     elif not has_readers:
         text = "no member has a session"
         assigned = Finding(ConditionType.ASSIGNED, False, ConditionReason.UNOWNED, text)
     seen = replace(seen, held=None)  # no member holds queues
     return _collect(group, seen, assigned, Finding(ConditionType.BALANCED, True, by_message))
+
+
+def _check_pops(seen: GroupSurroundings) -> Finding | None:
+    """Find out why members that pop may get no messages."""
+    if seen.pop_trouble is None:
+        return None
+    is_early = seen.pop_trouble == NOT_ASKED
+    reason = ConditionReason.STARTING if is_early else ConditionReason.BROKERS_UNFIT
+    return Finding(ConditionType.ASSIGNED, False, reason, seen.pop_trouble)
 
 
 def check_balance_change(group: ConsumerGroup, seen: GroupSurroundings, text: str) -> list[Finding]:
@@ -99,6 +106,8 @@ def _check_assigned(group: ConsumerGroup, seen: GroupSurroundings, plan: Plan) -
         return Finding(ConditionType.ASSIGNED, False, ConditionReason.NOT_RUNNING, why)
     if group.spec.job is None and (conflicted := _check_conflicted(seen)):
         return conflicted
+    if (unfit := _check_pops(seen)) is not None:
+        return unfit
     if plan.unowned:
         count = sum(map(len, plan.unowned.queues))
         text = f"{count} queues have no owner: {plan.unowned.reason}"

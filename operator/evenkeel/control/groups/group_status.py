@@ -131,7 +131,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
             return _wait_for_balance(group, seen, waits, now)
         decision = _plan(_take_balance(group), seen, now)
         return replace(decision, happened=[*_tell_balance(group), *decision.happened])
-    if planning.is_by_message(group):
+    if not planning.has_owners(group):
         return _share_messages(group, seen, queues, now)
     taken = _Participants.find(group, seen, now)
     members = group.spec.consumers.members if group.spec.consumers is not None else None
@@ -229,19 +229,32 @@ def _wait_for_balance(
         assignments=[msgspec.structs.replace(each, queues=[]) for each in kept.assignments],
     )
     why = waits or seen.positions_trouble or "the positions at the brokers are moved now"
-    text = f"balance changes from {kept.balance.value} to {group.spec.balance.value}: {why}"
-    if planning.is_by_message(group) and not kept.epoch:
+    before = _describe_balance(kept.balance, is_ordered=kept.ordered)
+    after = _describe_balance(group.spec.balance, is_ordered=planning.is_ordered(group))
+    text = f"balance changes from {before} to {after}: {why}"
+    if planning.is_by_message(group) and _has_never_read(kept):
         text = f"members may not pop yet: {why}"
     found = findings.check_balance_change(group, seen, text)
     return _finish(group, seen, status, found, now)
 
 
+def _has_never_read(status: GroupStatus) -> bool:
+    return not status.epoch and status.balance is Balance.QUEUES
+
+
+def _describe_balance(balance: Balance, *, is_ordered: bool) -> str:
+    return f"{balance.value} in order" if is_ordered else balance.value
+
+
 def _take_balance(group: ConsumerGroup) -> ConsumerGroup:
     """Let members read in the new way from now on. Names of poppers must not be taken for slots."""
+    # Messages that were popped in order come again in their queue.
+    has_leftovers = group.status.leftovers or not planning.had_owners(group)
     status = replace_status(
         group.status,
         balance=group.spec.balance,
-        leftovers=group.status.balance is Balance.MESSAGES,
+        ordered=planning.is_ordered(group),
+        leftovers=has_leftovers and planning.has_owners(group),
         assignments=[],
     )
     return replace(group, status=status)
@@ -250,9 +263,11 @@ def _take_balance(group: ConsumerGroup) -> ConsumerGroup:
 def _tell_balance(group: ConsumerGroup) -> list[Notice]:
     """Tell that the balance has changed, unless nobody has ever read."""
     by_message = planning.is_by_message(group)
-    if by_message and not group.status.epoch:
+    if by_message and _has_never_read(group.status):
         return []
     way = "by message" if by_message else "by queue"
+    if planning.is_ordered(group):
+        way = "by message, in the order of each queue,"
     return [Notice("BalanceChanged", f"members read {way} from now on")]
 
 

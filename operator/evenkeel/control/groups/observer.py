@@ -220,7 +220,7 @@ class GroupObserver:
         with contextlib.suppress(
             MqError, NotReadyError
         ):  # the conditions of the Topic report these errors
-            if planning.is_by_message(group):
+            if not planning.has_owners(group):
                 found = replace(found, lags=(), waiting_at=await self._fetch_waiting(group, asked))
             else:
                 found = replace(found, lags=await self._fetch_lags(group, asked))

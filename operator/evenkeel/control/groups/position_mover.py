@@ -117,5 +117,6 @@ class PositionMover:
         cluster = await self._world.find_cluster(topic)
         quiet_seconds = time.monotonic() - quiet_since
         return await self._brokers.move_positions(
-            cluster, group.group, its, group.spec.balance, quiet_seconds, refuse
-        )
+            cluster, group.group, its, quiet_seconds, refuse,
+            had_owners=planning.had_owners(group), has_owners=planning.has_owners(group),
+        )  # fmt: skip

@@ -43,6 +43,7 @@ class Members:
         promised: str = "",
         now: Balance = Balance.QUEUES,
         leftovers: bool = False,
+        ordered: bool = False,
         **more: object,
     ) -> None:
         spec: dict[str, Any] = {"topics": [{"name": "orders"}], "consumers": {"members": {}}}
@@ -54,6 +55,7 @@ class Members:
             session=promised,
             balance=now,
             leftovers=leftovers,
+            ordered=ordered,
         )
         group = ConsumerGroup(head, msgspec.convert(spec, GroupSpec), status)
         self.coordination.follow(group, {ORDERS.head.key: ORDERS})
@@ -202,5 +204,32 @@ def test_members_pop_only_what_comes_again_unless_both_balances_are_by_message()
             await members.ask("a")
             source = members.answers["a"].source
             assert (source.messages, source.leftovers) == expected
+
+    asyncio.run(story())
+
+
+def test_members_that_keep_the_order_get_queues_and_may_pop_leftovers_too() -> None:
+    async def story() -> None:
+        members = Members()
+        terms = PopTerms(["orders%v2"], 60.0, 1, 16, 10.0)
+        members.follow()
+        members.clock.now = 10.0
+        for is_wanted, is_ordered, leftovers, expected in (
+            (True, True, False, (terms, None)),
+            (True, True, True, (terms, terms)),
+            (True, False, False, (None, terms)),  # what was popped without an order
+            (False, True, False, (None, None)),
+            (False, True, True, (None, terms)),
+        ):
+            members.follow(
+                Assigned("a", queues=[OwnedQueues("orders%v2", "broker-a", "0-1")]),
+                balance="Messages", now=Balance.MESSAGES, leftovers=leftovers,
+                ordered=is_ordered, messages={"ordered": is_wanted},
+            )  # fmt: skip
+            granted = await members.ask("a")
+            source = members.answers["a"].source
+            assert source.messages is None
+            assert (source.ordered, source.leftovers) == expected
+            assert granted
 
     asyncio.run(story())

@@ -33,6 +33,7 @@ def test_a_member_learns_what_it_may_read_and_where() -> None:
             "tags": {"orders": "paid"},
             "sql": {},
             "messages": None,
+            "ordered": None,
         }
 
     asking.play(story)

@@ -308,7 +308,7 @@ def test_a_group_that_changes_to_queues_says_so_and_then_what_still_comes_again(
     by_queue = msgspec.structs.replace(found.spec, balance=Balance.QUEUES)
     changing = replace(found, spec=by_queue)
     shown = sentences.explain_group(explained(changing, 1))
-    assert "balance changes to Queues: queues get owners when no member pops any more" in shown
+    assert "queues get owners when no member reads in the old way any more" in shown
     sight = GroupSurroundings(
         {ORDERS: topic()}, live=[], held=HeldQueues(), poppers=frozenset(),
         are_positions_ready=True, waiting=WaitingSum(0, 3, 0),

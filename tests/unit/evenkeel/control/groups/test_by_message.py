@@ -172,3 +172,75 @@ def test_nothing_changes_during_a_conflict_and_a_group_that_gives_up_its_members
     refused = group_status.decide(group(POPPING, **fixed), seen(are_positions_ready=True), START)
     assert condition(refused, "Ready") == ("False", "InvalidSpec")
     assert refused.status.balance is Balance.MESSAGES
+
+
+IN_ORDER: dict[str, Any] = {**BY_MESSAGE, "messages": {"ordered": True}}
+POPPING_IN_ORDER = GroupStatus(balance=Balance.MESSAGES, ordered=True)
+
+
+def test_a_group_that_keeps_the_order_has_owners_and_its_brokers_must_be_able_to_pop() -> None:
+    live = [LiveMember("a", START)]
+    found = group_status.decide(group(POPPING_IN_ORDER, **IN_ORDER), seen(live=live), START)
+    assert owners(found.status) == {"billing-0": 8}
+    assert condition(found, "Ready") == ("True", "Assigned")
+    unfit = group_status.decide(
+        group(found.status, **IN_ORDER), seen(live=live, pop_trouble="no pops"), START
+    )
+    assert condition(unfit, "Ready") == ("False", "BrokersUnfit")
+    assert owners(unfit.status) == {"billing-0": 8}
+
+
+def test_what_was_popped_without_an_order_comes_again_until_all_messages_are() -> None:
+    """Messages that were popped in order come again in their queue, so they are no leftovers."""
+
+    def change(status: GroupStatus, **spec: Any) -> tuple[GroupStatus, list[str]]:
+        """Decide twice, because queues are taken away first. Return the status and all notices."""
+        sight = seen(
+            live=[LiveMember("a", START)], held=HeldQueues(1), poppers=frozenset(),
+            are_positions_ready=True,
+        )  # fmt: skip
+        told = []
+        for _ in range(2):
+            done = group_status.decide(group(status, **spec), sight, START)
+            status = done.status
+            told += [each.message for each in done.happened if each.reason == "BalanceChanged"]
+        return status, told
+
+    status = by_queue()
+    for spec, text, way in (
+        (IN_ORDER, "by message, in the order of each queue,", (Balance.MESSAGES, True, False)),
+        (BY_QUEUE, "by queue", (Balance.QUEUES, False, False)),
+        (BY_MESSAGE, "by message", (Balance.MESSAGES, False, False)),
+        (IN_ORDER, "by message, in the order of each queue,", (Balance.MESSAGES, True, True)),
+        (BY_QUEUE, "by queue", (Balance.QUEUES, False, True)),
+        (IN_ORDER, "by message, in the order of each queue,", (Balance.MESSAGES, True, True)),
+        (BY_MESSAGE, "by message", (Balance.MESSAGES, False, False)),
+    ):
+        waits = group_status.decide(group(status, **spec), seen(live=[]), START)
+        assert condition(waits, "Ready") == ("False", "BalanceChanges")
+        status, told = change(status, **spec)
+        assert (status.balance, status.ordered, status.leftovers) == way
+        assert told == [f"members read {text} from now on"]
+
+
+def test_a_group_that_has_only_popped_tells_of_its_change_too() -> None:
+    sight = seen(live=[LiveMember("a", START)], held=HeldQueues(1), poppers=frozenset("a"))
+    waits = group_status.decide(group(POPPING, **IN_ORDER), sight, START)
+    assert [each.message for each in waits.status.conditions if each.type == "Ready"] == [
+        "balance changes from Messages to Messages in order: members that still pop messages: a"
+    ]
+    ready = seen(
+        live=[LiveMember("a", START)], held=HeldQueues(1), poppers=frozenset(),
+        are_positions_ready=True,
+    )  # fmt: skip
+    done = group_status.decide(group(POPPING, **IN_ORDER), ready, START)
+    assert [each.reason for each in done.happened] == ["BalanceChanged"]
+
+
+def test_the_condition_names_both_ways_of_reading() -> None:
+    sight = seen(live=[], held=HeldQueues(1), poppers=frozenset())
+    waits = group_status.decide(group(POPPING_IN_ORDER, **BY_MESSAGE), sight, START)
+    assert [each.message for each in waits.status.conditions if each.type == "Ready"] == [
+        "balance changes from Messages in order to Messages: the positions at the brokers are "
+        "moved now"
+    ]

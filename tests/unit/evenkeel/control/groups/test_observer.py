@@ -116,7 +116,7 @@ class ScriptedBrokers:
         """An answer for each question, in turn."""
         self.unfit: list[str] | NoBrokerError = []
         self.moving: NoBrokerError | None = None
-        self.moves: list[tuple[Balance, int]] = []
+        self.moves: list[tuple[bool, bool, int]] = []
         self.least_quiet_seconds = self.quiet_seconds = 0.0
 
     async def fetch_lags(self, cluster: ClusterAddress, group: str, topic: str) -> list[Lag]:
@@ -145,9 +145,11 @@ class ScriptedBrokers:
         cluster: ClusterAddress,
         group: str,
         queues: Sequence[MessageQueue],
-        balance: Balance,
         quiet_seconds: float,
         refuse: Callable[[], None],
+        *,
+        had_owners: bool,
+        has_owners: bool,
     ) -> bool:
         refuse()
         self.quiet_seconds = quiet_seconds
@@ -155,7 +157,7 @@ class ScriptedBrokers:
             raise self.moving
         if quiet_seconds < self.least_quiet_seconds:
             return False
-        self.moves.append((balance, len(queues)))
+        self.moves.append((had_owners, has_owners, len(queues)))
         return True
 
 
@@ -467,7 +469,7 @@ def test_positions_are_moved_once_for_each_change_and_only_while_nobody_pops() -
     seen = scene.view().seen
     assert (seen.are_positions_ready, seen.positions_trouble) == (True, None)
     scene.ask()
-    assert scene.brokers.moves == [(Balance.QUEUES, 4)]
+    assert scene.brokers.moves == [(False, True, 4)]
     scene.world.held = HeldQueues(granted_queues=1)
     scene.ask()
     assert not scene.view().seen.are_positions_ready, "somebody has read since then"
