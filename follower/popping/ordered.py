@@ -136,7 +136,7 @@ class OrderedBrokers(GroupBrokers):
             await flight.wait_until_free()
             if work.is_over:
                 raise OverError
-            attempt_id = flight.attempt_id = flight.attempt_id or secrets.token_hex(8)
+            flight.attempt_id = flight.attempt_id or secrets.token_hex(8)
             sent_at = clock()
             found = await self._pops.pop(
                 self.source.group,
@@ -148,7 +148,7 @@ class OrderedBrokers(GroupBrokers):
                 wanted=find_filter(self.source, queue.topic),
                 queue_id=queue.id,
                 is_ordered=True,
-                attempt_id=attempt_id,
+                attempt_id=flight.attempt_id,
             )
             flight.attempt_id = ""
             if found:
