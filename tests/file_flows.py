@@ -191,6 +191,7 @@ def play(place: FilesPlace, step: str, commit: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(folders, "move", stage.see)
     # Sessions are so long that none ends, even on a slow machine.
     monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))
+    monkeypatch.setattr(serving, "RETURN_SECONDS", 600.0)
     has_died = False
     while stage.left or offsets.read_offsets(stage.kept.entries[-1].offsets)[QUEUE] < MESSAGES:
         try:

@@ -60,8 +60,12 @@ from spark_jobs.pipeline.retries import PATIENCE
 log = logging.getLogger("evenkeel.job")
 TERMS = Terms(session=2.0, drain=30.0)
 """The driver gives up a task that is silent for `session`: it is frozen, cut off, or dead."""
-RETURN_SECONDS = 0.3
-"""How long a task may take to connect again after its connection has ended."""
+RETURN_SECONDS = 0.15
+"""
+How long a task may take to connect again after its connection has ended. A task of a killed
+executor never does, and its queues wait for this time. A task that comes too late loses no rows: it
+reads again what it has not committed.
+"""
 LOCATE_AGAIN_SECONDS = 1.0
 FindBegins = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
 """Finds the new queues, which are not among the given ones, and where they begin."""
