@@ -2,7 +2,7 @@
 # PYTHON=/path/to/python3 chooses the interpreter; ARGS="..." goes to pytest or to the benchmark.
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test e2e before-release chaos histories kills exactly-once outages simulate mutations lint charts docs fmt types images classes generate bench-alloc bench-pull \
-	bench-handover bench-messages bench-spark bench-operator bench-footprint lock check clean
+	bench-handover bench-messages bench-send bench-spark bench-operator bench-footprint lock check clean
 IN_DEV = .venv/bin/python -m
 # Tests start hundreds of Python processes. Without bytecode files, each would compile the code again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -80,6 +80,9 @@ bench-messages: .venv-bench/ready ## Measure pops of single messages against Roc
 
 bench-handover: .venv-bench/ready ## Measure how queues are handed over, compared with RocketMQ's own consumers; needs root, takes minutes
 	@.venv-bench/bin/python -m benchmarks.handover $(ARGS)
+
+bench-send: .venv-bench/ready ## Measure what a slow broker costs a producer, compared with RocketMQ's own
+	@.venv-bench/bin/python -m benchmarks.send $(ARGS)
 
 bench-spark: .venv-bench/ready ## Measure the data source and the pinned job in Spark; takes minutes
 	@.venv-bench/bin/python -m benchmarks.spark $(ARGS)

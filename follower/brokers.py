@@ -22,13 +22,13 @@ from mq_client.directory import Times
 from mq_client.flows import Flow
 from mq_client.messages import Message, StoredMessage, Unreadable
 from mq_client.operations import offsets, sending
+from mq_client.operations.groups import DLQ_PREFIX
 from mq_client.pulling import Batch, Position
 from mq_client.values import MessageQueue, TopicConfig
 
 Value = TypeVar("Value")
 TIMES = Times(patience=5.0)
 """After `patience`, the client reports an unreachable broker. The follower then tries again."""
-DLQ_PREFIX = "%DLQ%"
 PASSING_SECONDS = 1.0
 """Interval at which the offset advances while the filter rejects all messages."""
 LARGE_BYTES = 64 * 1024

@@ -157,6 +157,7 @@ class Running:
         if self._is_told_to_stop:
             self._end()
             return
+        log.info("stopping: running calls of the handler finish first")
         self._is_told_to_stop = True
         self._begin_to_stop()
 

@@ -333,6 +333,12 @@ def _make_followers_row() -> Iterable[Panel]:
         Query(_count("follower_broker_failures", "what", RATE), "broker: {{what}}"),
         unit="none",
     )
+    yield grafana.graph(
+        "Dead letters",
+        "Messages in RocketMQ's topic for the group's dead letters. Brokers delete old ones.",
+        Query(_aggregate("namespace, name", f"evenkeel_group_dead_letters{{{ONE}}}"), "{{name}}"),
+        unit="none",
+    )
 
 
 def _make_messages_row() -> Iterable[Panel]:

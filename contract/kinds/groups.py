@@ -447,6 +447,11 @@ class GroupStatus(Part, frozen=True):
     """
     waiting: WaitingSum | None = None
     """With balance Messages without an order, or leftovers: what waits, approximately."""
+    dead_letters: int | None = None
+    """
+    For a group without a job: number of messages in RocketMQ's topic for its dead letters, at all
+    brokers.
+    """
     balance: Balance = Balance.QUEUES
     """How members may read now. It follows spec.balance when nobody reads in the old way."""
     ordered: bool = False

@@ -83,6 +83,7 @@ def describe_group(group: ConsumerGroup) -> dict[str, object]:
         "imbalance": status.imbalance,
         "lag": status.lag,
         "waiting": status.waiting and msgspec.structs.asdict(status.waiting),
+        "deadLetters": status.dead_letters,
         "ready": ready["ready"].plain,
         "reason": ready["why"].plain,
     }
@@ -168,6 +169,8 @@ def draw_one(look: Look) -> list[Text]:
         lines += _align(columns, [_make_lane_row(number, lane) for number, lane in lanes])
     if waiting := words.describe_waiting(group):
         lines.append(Text(waiting))
+    if dead := words.describe_dead_letters(group):
+        lines.append(Text(dead))
     if look.trouble:
         lines.append(Text(look.trouble, "yellow"))
     return lines

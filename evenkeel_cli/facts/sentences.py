@@ -194,6 +194,8 @@ def _list_rules(explained: Explanation) -> list[str]:
     group = explained.group
     found = words.describe_waiting(group)
     waiting = [f"{found.capitalize()}."] if found else []
+    if dead := words.describe_dead_letters(group):
+        waiting.append(f"{dead}.")
     if why := planning.explain_no_plan(group):
         return [f"{why}.", *waiting]
     return [

@@ -71,6 +71,12 @@ def describe_waiting(group: ConsumerGroup) -> str:
     return f"waiting at the brokers: {ready}, {retries}, {count(found.parked, 'pop')}"
 
 
+def describe_dead_letters(group: ConsumerGroup) -> str:
+    """Say how many dead letters the group has, and where. Empty if it has none."""
+    found = group.status.dead_letters
+    return f"{count(found, 'dead letter')} in %DLQ%{group.group}" if found else ""
+
+
 def join_names(names: Sequence[str]) -> str:
     """Join names. After the first few, only the number of the others is written."""
     more = len(names) - MOST_NAMED

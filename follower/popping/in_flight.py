@@ -1,15 +1,14 @@
 """
 The messages of one queue that a member has popped in their order, without I/O.
 
-Nobody else gets them before their invisible time is over, and the member renews it when half of it
-has passed. If renewals fail for all of the time, others may get the messages.
+Nobody else gets them before their invisible time is over.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from follower.popping.lots import LATEST_SHARE, RENEW_SHARE, RETRY_SHARE
+from follower.popping.invisible_time import InvisibleTime
 from mq_client.popping import MOST_POPPED, PopHandle, PoppedMessage
 from mq_client.values import MessageQueue
 
@@ -19,24 +18,20 @@ class InFlight:
     """The messages of one queue that are not acknowledged yet."""
 
     queue: MessageQueue
-    invisible_seconds: float
+    time: InvisibleTime
     next_offset: int
     """The offset after the last message that was popped."""
     attempt_id: str = ""
     """The id of a pop that has no answer. A pop with the same id gets the same messages."""
     handles: dict[int, PopHandle] = field(default_factory=dict)
     """The messages that are not acknowledged, by offset."""
-    until: float = 0.0
-    """When others may get the messages, unless their invisible time is renewed."""
-    renew_at: float = 0.0
     largest: int = 1
     """The size of the largest body so far, in bytes."""
     _is_free: asyncio.Event = field(default_factory=asyncio.Event)
 
     def is_late(self, now: float) -> bool:
         """Whether the handler must not begin with the messages: others may soon get them."""
-        latest = self.until - (1 - LATEST_SHARE) * self.invisible_seconds
-        return bool(self.handles) and now >= latest
+        return bool(self.handles) and self.time.is_late(now)
 
     def find_room(self, most_bytes: int) -> int:
         """Find how many messages a pop may take."""
@@ -49,16 +44,7 @@ class InFlight:
         self.next_offset = found[-1].handle.offset + 1
         self.largest = max(self.largest, *(len(each.message.body) for each in found))
         self._is_free.clear()
-        self.note_renewal(popped_at)
-
-    def note_renewal(self, since: float) -> None:
-        """Note that the invisible time counts from this time."""
-        self.until = since + self.invisible_seconds
-        self.renew_at = since + RENEW_SHARE * self.invisible_seconds
-
-    def note_failed_renewal(self, now: float) -> None:
-        """Note that the renewal must be tried again soon."""
-        self.renew_at = now + RETRY_SHARE * self.invisible_seconds
+        self.time.count_from(popped_at)
 
     def list_below(self, offset: int) -> list[PopHandle]:
         """List the messages below this offset."""

@@ -3,28 +3,21 @@ Decides what a member that pops does with its messages, without I/O.
 
 Messages that were popped together are cut into lots: a lot is what the handler gets in one call. A
 lot is held from its pop until its messages are acknowledged, given back or put aside. While it is
-held, nobody else gets its messages, because their invisible time is renewed when half of it has
-passed. If renewals fail until that time is over, the broker gives the messages to others too, so
-the handler must not begin with them any more.
+held, nobody else gets its messages, because their invisible time is renewed.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from contract.following import PopTerms
+from follower.popping.invisible_time import InvisibleTime
 from mq_client.popping import MOST_POPPED, PoppedMessage
 
 AHEAD_SECONDS = 0.5
 """How long the messages that wait in memory keep the handler busy. More would make others idle."""
 RATE_SECONDS = 1.0
 """Time over which the handled messages are counted."""
-RENEW_SHARE = 0.5
-"""The share of the invisible time after which it is renewed."""
-RETRY_SHARE = 0.1
-"""The share of the invisible time after which a renewal that has failed is tried again."""
-LATEST_SHARE = 0.9
-"""The share of the invisible time after which the handler does not begin with a message."""
 LONGEST_BACKOFF = 2 * 3600.0
 """RocketMQ's consumers never wait for longer either."""
 
@@ -35,9 +28,7 @@ class Lot:
 
     topic: str
     messages: Sequence[PoppedMessage]
-    until: float
-    """When others may get the messages, unless their invisible time is renewed."""
-    renew_at: float
+    time: InvisibleTime
 
     @property
     def broker(self) -> str:
@@ -116,8 +107,9 @@ class Lots:
         """Take messages that were popped at this time, by the member's clock."""
         most = self.terms.batch
         for begin in range(0, len(messages), most):
-            lot = Lot(topic, messages[begin : begin + most], 0.0, 0.0)
-            self._note_time(lot, popped_at)
+            time = InvisibleTime(self.terms.invisible_seconds)
+            time.count_from(popped_at)
+            lot = Lot(topic, messages[begin : begin + most], time)
             self.held[lot] = None
             self.waiting.append(lot)
             self.waiting_messages += len(lot.messages)
@@ -128,7 +120,7 @@ class Lots:
         while self.waiting:
             lot = self.waiting.popleft()
             self._forget_waiting(lot)
-            if self.may_begin(lot, now):
+            if not lot.time.is_late(now):
                 return lot
             self.drop_late(lot)
         return None
@@ -143,14 +135,10 @@ class Lots:
         late, self.late_messages = self.late_messages, 0
         return late
 
-    def may_begin(self, lot: Lot, now: float) -> bool:
-        """Whether the handler may begin with a lot: nobody else can have got its messages yet."""
-        return now < lot.until - (1 - LATEST_SHARE) * self.terms.invisible_seconds
-
     def cut_singles(self, lot: Lot) -> list[Lot]:
         """Replace a lot by lots of one message, after the handler has failed with all of them."""
         self.held.pop(lot, None)
-        singles = [Lot(lot.topic, [each], lot.until, lot.renew_at) for each in lot.messages]
+        singles = [Lot(lot.topic, [each], replace(lot.time)) for each in lot.messages]
         self.held |= dict.fromkeys(singles)
         return singles
 
@@ -161,33 +149,26 @@ class Lots:
 
     def give_back_waiting(self, now: float) -> list[Lot]:
         """Take all lots with which the handler has not begun, and that nobody else has got."""
-        found = [lot for lot in self.waiting if now < lot.until]
+        found = [lot for lot in self.waiting if not lot.time.is_over(now)]
         self.waiting.clear()
         self.waiting_messages = self.waiting_bytes = 0
         return found
 
     def begin_renewals(self, now: float) -> list[Lot]:
         """Take the lots whose invisible time must be renewed now. Soon they are due again."""
-        due = [lot for lot in self.held if lot.renew_at <= now < lot.until]
+        due = [lot for lot in self.held if lot.time.renew_at <= now < lot.time.until]
         for lot in due:
-            lot.renew_at = now + RETRY_SHARE * self.terms.invisible_seconds
+            lot.time.renew_again(now)
         return due
 
     def find_next_renewal(self, now: float) -> float | None:
         """Find when the next lot is due; None if none will be."""
-        return min((lot.renew_at for lot in self.held if now < lot.until), default=None)
-
-    def note_renewal(self, lot: Lot, sent_at: float) -> None:
-        """Note that the time of a lot counts from when this request was sent."""
-        self._note_time(lot, sent_at)
+        times = (lot.time for lot in self.held)
+        return min((each.renew_at for each in times if not each.is_over(now)), default=None)
 
     def find_backoff(self, message: PoppedMessage) -> float:
         """Find after how many seconds a message with which the handler has failed comes again."""
         return min(LONGEST_BACKOFF, self.terms.backoff_seconds * 2.0 ** min(message.attempt, 30))
-
-    def _note_time(self, lot: Lot, since: float) -> None:
-        lot.until = since + self.terms.invisible_seconds
-        lot.renew_at = since + RENEW_SHARE * self.terms.invisible_seconds
 
     def _forget_waiting(self, lot: Lot) -> None:
         self.waiting_messages -= len(lot.messages)

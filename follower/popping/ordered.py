@@ -35,6 +35,7 @@ from follower.metrics import Metrics
 from follower.options import FollowerOptions, Retries
 from follower.pauses import make_pauses
 from follower.popping.in_flight import InFlight
+from follower.popping.invisible_time import InvisibleTime
 from follower.popping.lots import LONGEST_BACKOFF, BrokerClock
 from follower.popping.running import LAST_SECONDS
 from follower.work import OverError, Work
@@ -96,7 +97,8 @@ class OrderedBrokers(GroupBrokers):
         if found is None:
             found = await self._find_first(queue)
             await super().commit(work, found)
-        flight = work.in_flight = InFlight(queue, self._terms.invisible_seconds, found)
+        time = InvisibleTime(self._terms.invisible_seconds)
+        flight = work.in_flight = InFlight(queue, time, found)
         work.at_end = lambda: self._end(flight)
         work.retries = Retries(
             self._terms.most_attempts, self._terms.backoff_seconds, LONGEST_BACKOFF
@@ -143,7 +145,7 @@ class OrderedBrokers(GroupBrokers):
                 queue.topic,
                 queue.broker,
                 most=flight.find_room(enough),
-                invisible_ms=round(flight.invisible_seconds * 1000),
+                invisible_ms=round(flight.time.seconds * 1000),
                 poll_ms=round(next(polls) * 1000),
                 wanted=find_filter(self.source, queue.topic),
                 queue_id=queue.id,
@@ -200,11 +202,11 @@ class OrderedBrokers(GroupBrokers):
         """Renew the invisible time of messages until all are acknowledged, or it is over."""
         while flight.handles:
             try:
-                async with asyncio.timeout(max(0.0, flight.renew_at - clock())):
+                async with asyncio.timeout(max(0.0, flight.time.renew_at - clock())):
                     await flight.wait_until_free()
             except TimeoutError:
                 last = flight.find_last()
-                if last is None or clock() >= flight.until:
+                if last is None or flight.time.is_over(clock()):
                     return
                 renewal = self._renewals[flight] = asyncio.create_task(self._renew(flight, last))
                 renewal.add_done_callback(lambda _: self._renewals.pop(flight))
@@ -213,10 +215,10 @@ class OrderedBrokers(GroupBrokers):
     async def _renew(self, flight: InFlight, last: PopHandle) -> None:
         """Renew one message: while it is invisible, the broker gives none of this queue."""
         sent_at = clock()
-        if await self._change(flight, last, flight.invisible_seconds):
-            flight.note_renewal(sent_at)
+        if await self._change(flight, last, flight.time.seconds):
+            flight.time.count_from(sent_at)
         else:
-            flight.note_failed_renewal(clock())
+            flight.time.renew_again(clock())
 
     def _end(self, flight: InFlight) -> None:
         """Give back what is left after the queue was released."""

@@ -5,6 +5,19 @@ There is one pop under way for each topic and broker, one request of acknowledge
 broker, and one task for each lot that the handler has. A broker that does not answer delays nothing
 that other brokers have. The brokers decide who gets which message, so a member that reaches no
 coordinator goes on.
+
+| what happens | what the member does | what the broker does then |
+|---|---|---|
+| a pop is refused | pops again after a pause | - |
+| its answer is lost, or cannot be read | pops again | gives the messages after their time |
+| an older answer comes again | handles its messages again | ignores their old handles |
+| an answer is read late | begins with nothing of it | may have given it to others |
+| an acknowledgement fails | repeats it until the time is over | may have it already |
+| it is confirmed, but lost | - | gives the messages after their time |
+| a renewal fails | repeats it after a tenth of the time | counts the old time |
+| all renewals fail | lets the call end, and acknowledges | may have given the messages to others |
+| the answer to a dead letter's copy is lost | copies it again | has it twice |
+| the broker dies | pops again, from others too | gives again what it has not noted |
 """
 
 import asyncio
@@ -25,6 +38,7 @@ from follower.handling import Handling, describe_briefly
 from follower.metrics import Metrics
 from follower.options import Begin, FollowerOptions, OnFailure
 from follower.pauses import make_pauses
+from follower.popping.invisible_time import InvisibleTime
 from follower.popping.lots import LONGEST_BACKOFF, BrokerClock, Lot, Lots
 from mq_client import errors, filters
 from mq_client.aio import Client
@@ -269,9 +283,9 @@ class Popping:
 
     async def _call(self, lot: Lot) -> BaseException | None:
         """Call the handler once. Return the exception that it raised, or None."""
-        if not self._lots.may_begin(lot, clock()):
+        if lot.time.is_late(clock()):
             raise _LateError
-        holding = _LotHolding(self._lots, lot)
+        holding = _LotHolding(lot.time)
         call = self._handling.begin(holding, tuple(each.message for each in lot.messages))
         try:
             await wait_for_end(call)
@@ -312,7 +326,8 @@ class Popping:
                 )
                 # An acknowledgement that comes too late has no effect.
                 now = clock()
-                self._acks[key] = [lot for lot in lots if now < lot.until] + self._acks[key]
+                again = [each for each in lots if not each.time.is_over(now)]
+                self._acks[key] = again + self._acks[key]
                 await asyncio.sleep(next(pauses))
             else:
                 self._brake.clear(("ack", key), f"{topic}@{broker}: acknowledges again")
@@ -396,7 +411,7 @@ class Popping:
         try:
             sent_at = clock()
             if await self._change_all(lot, self._terms.invisible_seconds):
-                self._lots.note_renewal(lot, sent_at)
+                lot.time.count_from(sent_at)
         finally:
             del self._renewals[lot]
 
@@ -436,7 +451,7 @@ class Popping:
 
     def _refuse_if_late(self, lot: Lot) -> None:
         """Raise a `_LateError` if others may have got a lot: this process was frozen, perhaps."""
-        if clock() >= lot.until:
+        if lot.time.is_over(clock()):
             raise _LateError
 
     def _note_failure(self, what: str, key: object, text: str) -> None:
@@ -462,14 +477,13 @@ class _LateError(Exception):
 class _LotHolding:
     """Says whether a call that has waited for a thread may still begin."""
 
-    lots: Lots
-    lot: Lot
+    time: InvisibleTime
     is_late: bool = False
     """Whether the call did not begin, because others may have got the messages."""
 
     def may_act(self) -> bool:
         """Return whether nobody else can have got the messages yet. Thread-safe."""
-        self.is_late = not self.lots.may_begin(self.lot, clock())
+        self.is_late = self.time.is_late(clock())
         return not self.is_late
 
 

@@ -95,6 +95,7 @@ class Client:
     count_waiting = _make_method(popping.count_waiting)
     put_group = _make_method(groups.put_group)
     list_groups = _make_method(groups.list_groups)
+    count_dead_letters = _make_method(groups.count_dead_letters)
     set_request_mode = _make_method(groups.set_request_mode)
     send = _make_method(sending.send)
     send_one_way = _make_method(sending.send_one_way)

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
-from mq_client import flows
+from mq_client import errors, flows
 from mq_client.commands.groups import GetGroups, PutGroup, SetRequestMode
 from mq_client.directory import Directory
 from mq_client.flows import Flow
-from mq_client.operations import routing
+from mq_client.operations import offsets, routing
 from mq_client.values import GroupConfig, RequestMode
+
+DLQ_PREFIX = "%DLQ%"
+"""With the name of a group, this makes the name of RocketMQ's topic for its dead letters."""
 
 
 def put_group(
@@ -41,3 +44,12 @@ def set_request_mode(directory: Directory, group: str, topic: str, mode: Request
     """
     request = SetRequestMode(group, topic, mode)
     flows.require_all((yield from routing.ask_masters(directory, topic, request)))
+
+
+def count_dead_letters(directory: Directory, group: str) -> Flow[int]:
+    """Count the messages in `%DLQ%<group>`. Brokers delete old ones, as in any topic."""
+    try:
+        found = yield from offsets.list_offsets(directory, DLQ_PREFIX + group)
+    except errors.TopicUnknownError:  # brokers create the topic with the first dead letter
+        return 0
+    return sum(each.max - each.min for each in found.values())

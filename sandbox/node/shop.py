@@ -31,6 +31,7 @@ RELEASE, SHOP, BROKERS = "evenkeel", "shop", "mq"
 BROKERS_COUNT = 2
 BROKER = "rocketmq-broker-0"
 """The broker that `kill_broker` kills, and the name of its pod."""
+_BROKER_PODS = "app=rocketmq-broker"
 GROUPS, TOPICS = "consumergroups", "topics"
 OPERATORS = "app.kubernetes.io/name=evenkeel"
 PATIENCE_SECONDS = 600.0
@@ -98,7 +99,11 @@ class Shop:
 
     def renew_brokers(self) -> None:
         """Replace the brokers by new ones, which are empty and were never restarted."""
-        self.kubectl("-n", BROKERS, "delete", "pod", "--selector=app=rocketmq-broker")
+        before = self._list_broker_ids()
+        # A kubectl that waits for the end of pods may wait for ever if others have their names.
+        self.kubectl("-n", BROKERS, "delete", "pod", f"--selector={_BROKER_PODS}", "--wait=false")
+        if wait_patiently(lambda: before & self._list_broker_ids(), lambda left: not left):
+            raise ShopError("Kubernetes has not replaced the pods of the brokers")
         self.await_brokers()
 
     def kill_broker(self) -> None:
@@ -164,6 +169,11 @@ class Shop:
         path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
         items: list[Document] = self.node.admin.ask("GET", path).body["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+
+    def _list_broker_ids(self) -> set[str]:
+        path = f"/api/v1/namespaces/{BROKERS}/pods?labelSelector={_BROKER_PODS}"
+        items: list[Document] = self.node.admin.ask("GET", path).body["items"]
+        return {pod["metadata"]["uid"] for pod in items}
 
     def _count_restarts(self, namespace: str, pod: str) -> int:
         found = self.node.admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}").body

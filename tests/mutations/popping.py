@@ -2,12 +2,13 @@
 
 NOTICED_BY = ["tests/unit/follower/popping"]
 
-LOTS, RUNNING, MEMBER, FLIGHT, ORDERED = (
+LOTS, RUNNING, MEMBER, FLIGHT, ORDERED, TIME = (
     "follower/popping/lots.py",
     "follower/popping/running.py",
     "follower/running.py",
     "follower/popping/in_flight.py",
     "follower/popping/ordered.py",
+    "follower/popping/invisible_time.py",
 )
 
 MUTATIONS = [
@@ -19,12 +20,12 @@ MUTATIONS = [
     (LOTS, "if self.waiting_bytes >= self.memory_bytes:", "if self.waiting_bytes < 0:"),
     # A lot is held until it is settled, and it is renewed as long as it is held.
     (LOTS, "            self.held[lot] = None\n", ""),
-    (LOTS, "RENEW_SHARE * self.terms.invisible_seconds", "self.terms.invisible_seconds"),
-    (LOTS, "if lot.renew_at <= now < lot.until]", "if lot.renew_at <= now]"),
-    (LOTS, "            lot.renew_at = now + RETRY_SHARE * self.terms.invisible_seconds\n", ""),
+    (TIME, "RENEW_SHARE * self.seconds", "self.seconds"),
+    (LOTS, "if lot.time.renew_at <= now < lot.time.until]", "if lot.time.renew_at <= now]"),
+    (LOTS, "            lot.time.renew_again(now)\n", ""),
     (LOTS, "        self.held |= dict.fromkeys(singles)\n", ""),
     # The handler does not begin with messages that others may have got.
-    (LOTS, "return now < lot.until - (1 - LATEST_SHARE) * self.terms.invisible_seconds", "return True"),
+    (TIME, "return now >= self.until - (1 - LATEST_SHARE) * self.seconds", "return False"),
     (LOTS, "if self._least is None or difference < self._least:", "if self._least is None:"),
     (LOTS, "return difference - self._least", "return 0.0"),
     (LOTS, "            self._least = difference - most\n", "            pass\n"),
@@ -35,7 +36,7 @@ MUTATIONS = [
     # What is handled is acknowledged with its newest handle; nothing else is.
     (RUNNING, "            await asyncio.wait([renewal])\n", "            pass\n"),
     (RUNNING, "each or old for each, old in", "old for each, old in"),
-    (RUNNING, "[lot for lot in lots if now < lot.until] + self._acks[key]", "self._acks[key]"),
+    (RUNNING, "self._acks[key] = again + self._acks[key]", "pass"),
     (RUNNING, "        await self._give_back(lot, self._lots.find_backoff(popped))\n", "        await self._acknowledge(lot)\n"),
     # A message that came too often, or cannot be read, is put aside.
     (RUNNING, "return bool(popped.error) or popped.attempt", "return popped.attempt"),
@@ -43,8 +44,8 @@ MUTATIONS = [
     (RUNNING, "popped.attempt >= self._terms.most_attempts + UNCALLED", "popped.attempt >= self._terms.most_attempts"),
     (RUNNING, "if attempts >= most:", "if attempts > most:"),
     # After its time, a lot is left alone: others may have got it.
-    (RUNNING, "if clock() >= lot.until:", "if clock() < 0:"),
-    (LOTS, "[lot for lot in self.waiting if now < lot.until]", "[*self.waiting]"),
+    (RUNNING, "if lot.time.is_over(clock()):", "if clock() < 0:"),
+    (LOTS, "[lot for lot in self.waiting if not lot.time.is_over(now)]", "[*self.waiting]"),
     # All pops share the room, and a bug ends no loop.
     (RUNNING, "return max(1, room // len(self._brokers))", "return room"),
     (RUNNING, "            log.exception(\"a bug in the follower; it tries again\")\n", "            raise\n"),
@@ -56,10 +57,10 @@ MUTATIONS = [
     (RUNNING, "await asyncio.wait([*self._calls], timeout=drain_seconds)", "pass"),
     # A queue that keeps its order is held until its messages are settled, and nothing is lost.
     (FLIGHT, "if place < offset]", "if place <= offset]"),
-    (FLIGHT, "now >= latest", "False"),
+    (FLIGHT, "bool(self.handles) and self.time.is_late(now)", "False"),
     (FLIGHT, "max(1, min(MOST_POPPED, most_bytes // self.largest))", "MOST_POPPED"),
     (FLIGHT, "        self.next_offset = found[-1].handle.offset + 1\n", ""),
-    (FLIGHT, "since + RENEW_SHARE * self.invisible_seconds", "since + self.invisible_seconds"),
+    (FLIGHT, "        self.time.count_from(popped_at)\n", ""),
     (FLIGHT, "self.handles[max(self.handles)]", "self.handles[min(self.handles)]"),
     (FLIGHT, "        self._is_free.clear()\n", ""),
     (ORDERED, "            self._end(flight)\n            raise OverError", "            raise OverError"),
@@ -68,7 +69,7 @@ MUTATIONS = [
     (ORDERED, "            flight.attempt_id = \"\"\n", ""),
     (ORDERED, "            await flight.wait_until_free()\n            if work", "            if work"),
     (ORDERED, "        work.start(self._keep(flight))\n", ""),
-    (ORDERED, "last is None or clock() >= flight.until", "last is None"),
+    (ORDERED, "last is None or flight.time.is_over(clock())", "last is None"),
     (ORDERED, "await asyncio.wait([renewal])", "pass"),
     (ORDERED, "            await super().commit(work, found)\n", ""),
     (ORDERED, "        found.sort(key=lambda each: each.handle.offset)\n", ""),

@@ -208,6 +208,7 @@ def test_a_message_that_fails_for_good_becomes_a_dead_letter(scene: Scene, group
     scene.start("a", "--attempts", "2", "--on-failure", "dead-letter")
     scene.wait_for_all()
     letters = wait_for(lambda: read_topic(scene.client, f"%DLQ%{group}"), bool)
+    assert scene.client.count_dead_letters(group) == 1
     assert [(each.body, each.keys) for each in letters] == [(b"poison", ("o-17",))]
     assert letters[0].properties["DLQ_ORIGIN_TOPIC"] == scene.queues[0].topic
     assert "this order has no customer" in scene.log("a").read_text()

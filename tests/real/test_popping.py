@@ -6,8 +6,9 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -15,12 +16,15 @@ from mq_client import aio, errors
 from mq_client.blocking import Client
 from mq_client.choosers import RoundRobin
 from mq_client.command_line import main
+from mq_client.commands.popping import Ack, BatchAck, ChangeInvisible, Pop
+from mq_client.frames import Frame
 from mq_client.messages import Message
 from mq_client.popping import PoppedMessage, Waiting
 from mq_client.values import GroupConfig, RequestMode
 from sandbox import jars
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
+from tests.answers import Answers, Asked, answer_to
 from tests.coordinating import Coordinator
 from tests.followers import Followers
 
@@ -115,11 +119,8 @@ def test_a_message_that_nobody_can_handle_goes_to_the_dead_letters(
     [body] = send(popper, orders, 1)
     [found] = pop_until(lambda: popper.pop(GROUP, orders, BROKER, poll_ms=100), 1)
     popper.send_to_dead_letters(GROUP, orders, found)
-    dead = f"%DLQ%{GROUP}"
-    ends = wait_for(
-        lambda: popper.list_offsets(dead), lambda seen: any(q.max for q in seen.values())
-    )
-    assert sum(each.max - each.min for each in ends.values()) == 1
+    assert wait_for(lambda: popper.count_dead_letters(GROUP), bool) == 1
+    assert popper.count_dead_letters("a-group-without-dead-letters") == 0
     assert body == found.message.body
 
 
@@ -321,8 +322,16 @@ class Poppers:
 
 
 @pytest.fixture
+def relay(popping_mq: RocketMq) -> Iterator[Answers]:
+    """A relay between followers and the real broker."""
+    with Answers(popping_mq.name_server.address) as opened:
+        yield opened
+
+
+@pytest.fixture
 def poppers(
     popping_mq: RocketMq,
+    relay: Answers,
     orders: str,
     unique_name: str,
     tmp_path: Path,
@@ -334,8 +343,9 @@ def poppers(
     with Client(popping_mq.name_server.address) as client:
         client.put_group(GroupConfig(group))
     settings = {"invisibleTime": request.param, "backoff": "1s"}
-    address = popping_mq.name_server.address
-    with Coordinator(address, orders, group, "2s", drain="300s", messages=settings) as coordinator:
+    with Coordinator(
+        relay.address, orders, group, "2s", drain="300s", messages=settings
+    ) as coordinator:
         coordinator.publish({})
         followers = Followers(coordinator, tmp_path, "shop:handle")
         try:
@@ -435,3 +445,115 @@ def test_a_frozen_follower_begins_with_nothing_that_others_have_got(
     rows = database.execute("SELECT body FROM numbers").fetchall()
     database.close()
     assert Counter(body for (body,) in rows) == once
+
+
+Fault = Callable[[Frame], Frame | None]
+
+
+class PopFaults:
+    """Changes what the broker answers: each fault once, in its turn."""
+
+    def __init__(self, relay: Answers, group: str, topic: str) -> None:
+        self.pops: list[Fault] = [self.refuse, self.reset, self.cut, self.keep, self.repeat]
+        self.acks: list[Fault] = [self.refuse, self.lose]
+        self.renewals: list[Fault] = [self.refuse]
+        self.lies = False
+        """Whether the next acknowledgement of one message is confirmed, but not noted."""
+        self.places: dict[tuple[int, int], bytes] = {}
+        """The bodies of the messages, by queue and offset."""
+        self.again: set[bytes] = set()
+        """Messages that the follower gets again, although it has handled them."""
+        self._relay, self._group, self._topic = relay, group, topic
+        self._older: Frame | None = None
+
+    def before(self, asked: Asked) -> Frame | None:
+        """Answer in place of the broker."""
+        left = self._find(asked)
+        if left and left[0] == self.refuse:
+            left.pop(0)
+            return answer_to(asked, 2, "the broker is busy")
+        if (
+            self.lies
+            and asked.frame.code == Ack.code
+            and asked.frame.fields["topic"] == self._topic
+        ):
+            self.lies = False
+            self.again.add(self.places[asked.queue.id, int(asked.frame.fields["offset"])])
+            return answer_to(asked, 0, "")
+        return None
+
+    def after(self, asked: Asked, answer: Frame) -> Frame | None:
+        """Change an answer of the broker."""
+        left = self._find(asked)
+        is_empty = asked.frame.code == Pop.code and not answer.body
+        return answer if is_empty or not left else left.pop(0)(answer)
+
+    def _find(self, asked: Asked) -> list[Fault]:
+        match asked.frame.code:
+            case Pop.code:
+                return self.pops
+            case ChangeInvisible.code:
+                return self.renewals
+            case Ack.code | BatchAck.code:
+                return self.acks
+        return []
+
+    def refuse(self, answer: Frame) -> Frame | None:
+        raise AssertionError(f"`before` refuses: {answer}")
+
+    def lose(self, _: Frame) -> None:
+        return None
+
+    def reset(self, _: Frame) -> None:
+        """Lose an answer together with its connection."""
+        Thread(target=self._relay.broker(BROKER).cut).start()
+
+    def cut(self, answer: Frame) -> Frame:
+        return replace(answer, body=answer.body[: len(answer.body) // 2])
+
+    def keep(self, answer: Frame) -> Frame:
+        self._older = answer
+        return answer
+
+    def repeat(self, answer: Frame) -> Frame:
+        """Give an older answer once more, in place of a new one."""
+        assert self._older is not None
+        popped = Pop(self._group, self._topic, 32, 0, 0).read(self._older)
+        found = popped.to_messages(self._group, self._topic, BROKER)
+        self.again |= {each.message.body for each in found}
+        return replace(self._older, opaque=answer.opaque)
+
+
+@pytest.mark.parametrize("poppers", ["10s"], indirect=True)
+def test_whatever_the_broker_answers_each_message_is_handled_and_few_come_again(
+    popper: Client, orders: str, poppers: Poppers, relay: Answers
+) -> None:
+    faults = PopFaults(relay, poppers.followers.coordinator.group, orders)
+    relay.before, relay.after = faults.before, faults.after
+    poppers.start("a")
+
+    def send_one(body: bytes) -> None:
+        stored = popper.send([Message(orders, body)], RoundRobin())
+        faults.places[stored.queue.id, stored.offset] = body
+
+    def list_repeated() -> set[bytes]:
+        counts = Counter(body.encode() for _, body, _ in poppers.lines())
+        return {body for body, count in counts.items() if count > 1}
+
+    while faults.pops or faults.acks:
+        for number in range(len(faults.places), len(faults.places) + 20):
+            send_one(b"%d" % number)
+        poppers.wait_for({*faults.places.values()})
+    hold = poppers.hold("a")
+    send_one(b"held")
+    poppers.wait_for({b"held"})
+    assert wait_for(lambda: not faults.renewals, bool)
+    hold.unlink()
+    before = set(faults.again)
+    faults.lies = True
+    send_one(b"last")
+    assert wait_for(lambda: faults.again - before, bool), "nothing was acknowledged by itself"
+    repeated = wait_for(list_repeated, lambda found: faults.again - before <= found)
+    assert faults.again - before <= repeated <= faults.again, poppers.followers.logs()
+    lines = poppers.wait_for({*faults.places.values()})
+    assert {body.encode() for _, body, _ in lines} == {*faults.places.values()}

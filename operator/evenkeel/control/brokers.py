@@ -130,6 +130,11 @@ class Brokers:
         asked = self._client(cluster).count_waiting(group, topic)
         return await _wait(asked, _build_timeout_error())
 
+    async def fetch_dead_letters(self, cluster: ClusterAddress, group: str) -> int:
+        """Fetch the number of messages in the dead-letter topic of a group."""
+        asked = self._client(cluster).count_dead_letters(group)
+        return await _wait(asked, _build_timeout_error())
+
     async def fetch_members(
         self, cluster: ClusterAddress, group: str, topic: str
     ) -> list[GroupMember]:

@@ -49,6 +49,8 @@ _GROUPS = {
     "broker; only with balance Messages without an order, or with leftovers from it",
     "parked_pops": "Pops that wait for a message, by broker; only with balance Messages without an "
     "order",
+    "dead_letters": "Messages in RocketMQ's topic for the group's dead letters, as last measured "
+    "by the leader; only without a job",
     "ready": "1 if the group is ready",
     "paused": "1 while no queue may move for balance",
     "job_running": "1 if the job's driver runs and has executors",
@@ -252,6 +254,8 @@ def _read_measured(census: Census) -> Figures:
     }
     if census.lag is not None:
         found["lag_messages"] = [((), census.lag)]
+    if census.dead_letters is not None:
+        found["dead_letters"] = [((), census.dead_letters)]
     return found
 
 

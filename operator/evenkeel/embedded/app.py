@@ -28,7 +28,7 @@ log = logging.getLogger("evenkeel")
 
 
 async def run(file: Path, folder: Path, members_port: int) -> None:
-    """Run until Ctrl-C or SIGTERM. Then finish the batches in progress."""
+    """Run until Ctrl-C or SIGTERM. Then let jobs finish the batches that are running."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -36,7 +36,7 @@ async def run(file: Path, folder: Path, members_port: int) -> None:
     async with run_world(file, folder, screen, members_port):
         screen.say(f"status and logs are in {folder}")
         await stop.wait()
-        screen.say("stopping: batches in progress are finished first")
+        screen.say("stopping: jobs finish the batches that are running")
 
 
 @asynccontextmanager

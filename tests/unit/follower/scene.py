@@ -24,6 +24,7 @@ from follower.metrics import Metrics
 from follower.options import FollowerOptions
 from follower.pieces import DeadLetter, cut
 from follower.popping.in_flight import InFlight
+from follower.popping.invisible_time import InvisibleTime
 from follower.queues import write_queues
 from follower.running import Running
 from follower.work import Work
@@ -114,7 +115,7 @@ class Brokers:
         if self.late:
             self.late -= 1
             handle = PopHandle(first, 0, 0, ORDERED, PopSource.TOPIC, broker, number, first)
-            work.in_flight = InFlight(work.queue, 0.0, stop, handles={first: handle})
+            work.in_flight = InFlight(work.queue, InvisibleTime(0.0), stop, handles={first: handle})
         gaps, self.gaps = self.gaps, []
         return gaps
 

@@ -20,6 +20,7 @@ final class Bench {
             case "Push" -> new Push(nameServer);
             case "Pop" -> new Pop(nameServer);
             case "BatchSend" -> new BatchSend(nameServer, atOnce);
+            case "Send" -> new Send(nameServer, atOnce);
             default -> throw new IllegalArgumentException("unknown client " + args[0]);
         };
         BufferedReader jobs =

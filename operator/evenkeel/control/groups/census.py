@@ -30,6 +30,8 @@ class Census:
     lags: Sequence[Lag] = ()
     waiting_at: Mapping[str, Waiting] = field(default_factory=dict)
     """What waits for a group that is balanced by message, or has leftovers, by broker."""
+    dead_letters: int | None = None
+    """Messages in RocketMQ's topic for the group's dead letters; None if they were not counted."""
     members: Sequence[GroupMember] | None = None
     """None if the brokers have not reported the members yet, or need not be asked."""
     places: frozenset[TopicKey] = frozenset()

@@ -150,6 +150,7 @@ class GroupObserver:
             pop_trouble=notes.pop_trouble if planning.is_by_message(group) else None,
             lag=counted.lag if counted is not None else None,
             waiting=counted.waiting if counted is not None else None,
+            dead_letters=counted.dead_letters if counted is not None else None,
             conflict=conflict,
             unseen=self._world.explain_unseen(group.head.key.namespace),
             skipped=self._world.observe_driver(group.head.key).skipped if job is not None else None,
@@ -226,6 +227,9 @@ class GroupObserver:
                 found = replace(found, lags=await self._fetch_lags(group, asked))
                 retries = await self._fetch_retries(group, asked) if group.status.leftovers else {}
                 found = replace(found, waiting_at=retries)
+        if group.spec.job is None:  # a job has a sink for its dead letters
+            with contextlib.suppress(MqError, NotReadyError):
+                found = replace(found, dead_letters=await self._fetch_dead_letters(group, asked))
         if census.is_needed(group):
             try:
                 members = await self._fetch_members(group, asked)
@@ -311,6 +315,13 @@ class GroupObserver:
         """Fetch only what comes again: all other messages are read by queue."""
         found = await self._fetch_waiting(group, asked)
         return {broker: Waiting(0, each.retries, 0) for broker, each in found.items()}
+
+    async def _fetch_dead_letters(self, group: ConsumerGroup, asked: Sequence[Topic]) -> int | None:
+        """Count the dead letters of all topics, which the group has in one topic."""
+        if not asked:
+            return None
+        cluster = await self._world.find_cluster(asked[0])
+        return await self._brokers.fetch_dead_letters(cluster, group.group)
 
     async def _fetch_members(
         self, group: ConsumerGroup, asked: Sequence[Topic]

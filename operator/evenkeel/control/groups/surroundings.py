@@ -2,7 +2,7 @@
 The surroundings of a group: its topics, consumers, job and rivals.
 
 A decision depends on the group, its surroundings and the time. If pods, members, poppers, held
-queues, lag or weights are None, they are unknown, not empty.
+queues, lag, dead letters or weights are None, they are unknown, not empty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ from lb_core.model import Member
 
 NOT_ASKED = "the brokers have not been asked yet whether they can pop"
 MEMBERS_UNKNOWN = (
-    "its members are not known yet: a coordinator that has just begun waits for one "
-    "spec.consumers.members.session, because an earlier one may have granted queues. In a cluster, "
-    "it runs only if the chart's value members.enabled is true"
+    "waits until its members are known, which takes one spec.consumers.members.session after the "
+    "start of a coordinator, because an earlier one may have granted queues. In a cluster, the "
+    "coordinator runs only if the chart's value members.enabled is true"
 )
 
 
@@ -50,6 +50,7 @@ class GroupSurroundings:
     lag: int | None = None
     waiting: WaitingSum | None = None
     """What waits at the brokers for a group that is balanced by message, or has leftovers."""
+    dead_letters: int | None = None
     weights: Mapping[model.Queue, float] | None = None
     """The weight of each queue, for strategies with weights by rate."""
     conflict: Conflict | None = None

@@ -97,6 +97,12 @@ def test_what_waits_for_a_group_by_message_is_shown_by_broker() -> None:
     assert of(asked, "group_lag_messages") is None
 
 
+def test_dead_letters_are_shown_once_they_were_counted() -> None:
+    assert of(shown(of_pods({}), counted=Census(dead_letters=0)), "group_dead_letters") == 0
+    assert of(shown(of_pods({}), counted=Census(dead_letters=3)), "group_dead_letters") == 3
+    assert of(shown(of_pods({}), counted=Census()), "group_dead_letters") is None
+
+
 def test_a_long_list_of_queues_is_cut_but_counted_whole() -> None:
     ids = ",".join(map(str, range(0, 400, 2)))
     found = shown(of_pods({"epoch": 1, "assignments": [owning("a", ("broker-a", ids))]}))

@@ -122,7 +122,7 @@ def test_slots_that_are_empty_show_as_such() -> None:
 
 
 def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
-    found = by_message("a", "b", lag=4, waiting=WaitingSum(4, 0, 1))
+    found = by_message("a", "b", lag=4, waiting=WaitingSum(4, 0, 1), dead_letters=2)
     lines = plain(picture.draw_one(Look(found)))
     assert lines == [
         "billing  8 queues  2 consumers  lag 4  ready True  Assigned",
@@ -130,9 +130,11 @@ def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
         "a",
         "b",
         "waiting at the brokers: 4 ready messages, 0 retries, 1 pop",
+        "2 dead letters in %DLQ%billing",
     ]
     facts = json.loads(json.dumps(picture.describe(Look(found))))
     assert facts["waiting"] == {"ready": 4, "retries": 0, "parked": 1}
+    assert facts["deadLetters"] == 2
     assert picture.describe_group(group())["waiting"] is None
 
 

@@ -77,9 +77,9 @@ def test_a_lot_is_renewed_at_half_of_its_time_whether_it_waits_or_is_handled() -
     due = lots.begin_renewals(130.0)
     assert list_offsets(due) == [[1, 2], [3]]
     assert lots.begin_renewals(135.9) == []  # the requests are under way
-    lots.note_renewal(called, 130.0)
+    called.time.count_from(130.0)
     assert list_offsets(lots.begin_renewals(136.0)) == [[3]]  # its renewal has failed
-    assert called.until == 190.0
+    assert called.time.until == 190.0
     assert lots.begin_renewals(161.0) == [called]  # the time of the other one is over
 
 
@@ -88,8 +88,8 @@ def test_the_handler_does_not_begin_with_what_others_may_have_got() -> None:
     lots.take("orders", popped(1, 2, 3), 0.0)
     first = lots.begin_next(53.9)
     assert first is not None
-    assert lots.may_begin(first, 53.9)
-    assert not lots.may_begin(first, 54.1)
+    assert not first.time.is_late(53.9)
+    assert first.time.is_late(54.1)
     assert lots.begin_next(54.1) is None
     assert lots.waiting_messages == 0
     assert [*lots.held] == [first]
@@ -145,7 +145,7 @@ def test_in_any_history_each_message_is_given_out_at_most_once_and_never_late(
                     lots.take("orders", popped(*range(offset, offset + room)), now)
                     offset += room
                 case 1 if (lot := lots.begin_next(now)) is not None:
-                    assert now < lot.until
+                    assert not lot.time.is_over(now)
                     offsets = {each.handle.offset for each in lot.messages}
                     assert not offsets & given
                     given |= offsets
@@ -154,9 +154,9 @@ def test_in_any_history_each_message_is_given_out_at_most_once_and_never_late(
                     lots.settle(called.pop(rng.randrange(len(called))), is_handled=True)
                 case 3:
                     for lot in lots.begin_renewals(now):
-                        assert now < lot.until
+                        assert not lot.time.is_over(now)
                         if rng.random() < 0.7:
-                            lots.note_renewal(lot, now)
+                            lot.time.count_from(now)
                 case _:
                     pass
             assert lots.waiting_messages == sum(len(lot.messages) for lot in lots.waiting)

@@ -261,12 +261,12 @@ def test_messages_are_renewed_until_they_are_acknowledged(broker: Broker) -> Non
         await scene.brokers.pull(work, 1)
         flight = work.in_flight
         assert flight is not None
-        first = flight.until
-        await until(lambda: flight.until > first)
+        first = flight.time.until
+        await until(lambda: flight.time.until > first)
         assert {*broker.changed} == {(1, 2000)}, "the last one is enough"
         await scene.brokers.commit(work, 1)
-        second = flight.until
-        await until(lambda: flight.until > second)
+        second = flight.time.until
+        await until(lambda: flight.time.until > second)
         await scene.brokers.commit(work, 2)
         work.end()
         await scene.brokers.close()
@@ -283,7 +283,7 @@ def test_the_handler_does_not_begin_with_messages_that_others_may_have(broker: B
         await scene.brokers.pull(work, 1)
         flight = work.in_flight
         assert flight is not None
-        await until(lambda: clock() > flight.until)
+        await until(lambda: clock() > flight.time.until)
         with pytest.raises(MovedOnError, match="not renewed in time"):
             work.refuse_if_late()
         work.end()
@@ -304,7 +304,7 @@ def test_messages_whose_time_is_over_are_not_renewed(
         await scene.brokers.pull(work, 1)
         flight = work.in_flight
         assert flight is not None
-        late = flight.until + 1.0  # the process was frozen
+        late = flight.time.until + 1.0  # the process was frozen
         monkeypatch.setattr("follower.popping.ordered.clock", lambda: late)
         await asyncio.sleep(0.3)
         assert not broker.changed

@@ -17,7 +17,7 @@ from follower.clock import clock
 from follower.handling import Handler, Handling
 from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
-from follower.popping import lots, running
+from follower.popping import invisible_time, running
 from follower.popping.running import Popping
 from mq_client import errors
 from mq_client.filters import EVERYTHING, Filter
@@ -211,8 +211,8 @@ class Scene:
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Renewals are due at once, although the invisible time is long."""
-    monkeypatch.setattr(lots, "RENEW_SHARE", 1e-4)
-    monkeypatch.setattr(lots, "RETRY_SHARE", 1e-4)
+    monkeypatch.setattr(invisible_time, "RENEW_SHARE", 1e-4)
+    monkeypatch.setattr(invisible_time, "RETRY_SHARE", 1e-4)
 
 
 def handle_of(number: int, broker: str = "broker-a") -> str:

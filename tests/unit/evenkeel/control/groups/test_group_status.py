@@ -449,6 +449,15 @@ def test_a_lag_alone_is_written_when_its_magnitude_changes() -> None:
     assert more.lag == 1000
 
 
+def test_dead_letters_are_written_whenever_their_number_changes() -> None:
+    none = group_status.decide(group(settled()), seen(running(BOTH, 1), dead_letters=0), at(1))
+    assert none.status.dead_letters == 0
+    few = group_status.decide(group(none.status), seen(running(BOTH, 1), dead_letters=2), at(2))
+    assert few.status.dead_letters == 2
+    unknown = group_status.decide(group(few.status), seen(running(BOTH, 1)), at(3))
+    assert unknown.status == few.status
+
+
 def test_more_consumers_than_queues_are_named_idle() -> None:
     decision = group_status.decide(group(job={"executors": 9}), seen(), START)
     assert condition(decision, "Balanced") == ("False", "IdleConsumers")

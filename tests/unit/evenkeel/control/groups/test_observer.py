@@ -114,6 +114,7 @@ class ScriptedBrokers:
         self.lags_told: list[Lag] | NoBrokerError = []
         self.waiting_told: list[dict[str, Waiting]] = []
         """An answer for each question, in turn."""
+        self.dead_letters_told: list[int] | NoBrokerError = [0]
         self.unfit: list[str] | NoBrokerError = []
         self.moving: NoBrokerError | None = None
         self.moves: list[tuple[bool, bool, int]] = []
@@ -128,6 +129,9 @@ class ScriptedBrokers:
         if not self.waiting_told:
             raise SILENT
         return self.waiting_told.pop(0)
+
+    async def fetch_dead_letters(self, cluster: ClusterAddress, group: str) -> int:
+        return told(self.dead_letters_told)[0]
 
     async def fetch_members(
         self, cluster: ClusterAddress, group: str, topic: str
@@ -439,6 +443,17 @@ def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
         assert (seen.lag, seen.waiting) == (43, WaitingSum(22, 21, 32))
         found_now = scene.observer.censuses[scene.group.head.key]
         assert found_now.waiting_at["broker-a"] == Waiting(15, 21, 32)
+
+
+def test_dead_letters_are_counted_without_a_job_and_stay_while_brokers_are_silent() -> None:
+    scene = Scene(of_members(), a_topic("orders"))
+    for told, counted in (([0], 0), ([3], 3), (SILENT, 3)):
+        scene.brokers.dead_letters_told = told
+        scene.ask()
+        assert scene.view().seen.dead_letters == counted
+    job = Scene(assigned(), a_topic("orders"))
+    job.ask()
+    assert job.view().seen.dead_letters is None
 
 
 def changing_to_queues(generation: int) -> ConsumerGroup:
