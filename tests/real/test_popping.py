@@ -496,7 +496,8 @@ class PopFaults:
                 return self.renewals
             case Ack.code | BatchAck.code:
                 return self.acks
-        return []
+            case _:
+                return []
 
     def refuse(self, answer: Frame) -> Frame | None:
         raise AssertionError(f"`before` refuses: {answer}")
