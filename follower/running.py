@@ -458,7 +458,8 @@ class Running:
             log.info("member %s of group %s: session began", self._coordinator.member,
                      self._coordinator.group)  # fmt: skip
         if holds != self._shown:
-            log.info("holds %d queues: %s", len(holds), show_queues(holds) or "none")
+            noun = "queue" if len(holds) == 1 else "queues"
+            log.info("holds %d %s: %s", len(holds), noun, show_queues(holds) or "none")
             self._shown = holds
         if self._is_stopping and not holds:
             self._leave_or_end()
