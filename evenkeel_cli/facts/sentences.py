@@ -193,11 +193,11 @@ def _list_rules(explained: Explanation) -> list[str]:
     """Describe the strategy, the consumers that may own queues, and their loads."""
     group = explained.group
     found = words.describe_waiting(group)
-    waiting = [f"{found.capitalize()}."] if found else []
+    measured = [f"{found.capitalize()}."] if found else []
     if dead := words.describe_dead_letters(group):
-        waiting.append(f"{dead}.")
+        measured.append(f"{dead}.")
     if why := planning.explain_no_plan(group):
-        return [f"{why}.", *waiting]
+        return [f"{why}.", *measured]
     return [
         f"{words.describe_strategy(group.spec.strategy)}.",
         *(
@@ -205,7 +205,7 @@ def _list_rules(explained: Explanation) -> list[str]:
             for each in (_describe_eligible(explained), _describe_loads(explained))
             if each
         ),
-        *waiting,
+        *measured,
     ]
 
 
