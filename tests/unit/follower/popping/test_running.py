@@ -534,7 +534,7 @@ async def test_a_bug_ends_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
         await until(lambda: scene.value("handled_messages_total") == 1)
         broker.put(b"3")
         await until(lambda: handle_of(3) in broker.acked)
-    assert not scene.popping._lots.held
+        await until(lambda: not scene.popping._lots.held)
 
 
 @on_a_loop
