@@ -46,8 +46,8 @@ OF_JOB, OF_MEMBERS, BY_MESSAGE = "billing", "shipping", "parcels"
 DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf-8"))
 FILLED_IN = {"$namespace": NAMESPACE, "$__rate_interval": "5s", "$__range": "10s"}
 ALERTS = rule_checks.alerts(rule_checks.ROOT)
-ABOUT_MEMBERS = re.compile(r"evenkeel_(members|follower|group_dead_letters)")
-ABOUT_MESSAGES = re.compile(r"evenkeel_group_(ready_messages|retry_messages|parked_pops)")
+ABOUT_MEMBERS = re.compile(r"evenkeel_(members|follower)_")
+ABOUT_MESSAGES = re.compile(r"evenkeel_group_(ready_messages|retry_messages|parked_pops|dead_letters)")
 SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
 
 
