@@ -47,7 +47,9 @@ DASHBOARD = json.loads((rule_checks.ROOT / rule_checks.DASHBOARD).read_text("utf
 FILLED_IN = {"$namespace": NAMESPACE, "$__rate_interval": "5s", "$__range": "10s"}
 ALERTS = rule_checks.alerts(rule_checks.ROOT)
 ABOUT_MEMBERS = re.compile(r"evenkeel_(members|follower)_")
-ABOUT_MESSAGES = re.compile(r"evenkeel_group_(ready_messages|retry_messages|parked_pops|dead_letters)")
+ABOUT_MESSAGES = re.compile(
+    r"evenkeel_group_(ready_messages|retry_messages|parked_pops|dead_letters)"
+)
 SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
 
 
