@@ -22,9 +22,8 @@ from mq_client.directory import Times
 from mq_client.flows import Flow
 from mq_client.messages import Message, StoredMessage, Unreadable
 from mq_client.operations import offsets, sending
-from mq_client.operations.groups import DLQ_PREFIX
 from mq_client.pulling import Batch, Position
-from mq_client.values import MessageQueue, TopicConfig
+from mq_client.values import DLQ_PREFIX, MessageQueue, TopicConfig
 
 Value = TypeVar("Value")
 TIMES = Times(patience=5.0)

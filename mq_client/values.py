@@ -15,6 +15,8 @@ from mq_client.checks import INT32_MAX, is_whole
 MASTER_ID = 0
 READ, WRITE = 4, 2
 """The bits of `perm`."""
+DLQ_PREFIX = "%DLQ%"
+"""With the name of a group, this makes the name of RocketMQ's topic for its dead letters."""
 MOST_PERM = 7
 """READ, WRITE, and the bit for inherited settings."""
 

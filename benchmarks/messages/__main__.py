@@ -4,7 +4,6 @@ Measure pops against RocketMQ's own consumer in POP mode: `python -m benchmarks.
 Prints the measurements, and each figure beside its target. Exits with 1 if a target is missed.
 """
 
-import argparse
 import asyncio
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import page, peers, progress, targets
+from benchmarks import options, page, peers, progress, targets
 from benchmarks.messages import popping, report, workers
 from benchmarks.messages.report import Case, DelayCase, Row
 from benchmarks.messages.workers import Delays, Place, Worked
@@ -44,8 +43,8 @@ QUICK = Size(4_000, 1, 640, 3.0)
 
 def main() -> int:
     """Measure, print, compare."""
-    options = _parse_options()
-    size = QUICK if options.quick else WHOLE
+    asked = options.parse("messages", __doc__, RESULTS)
+    size = QUICK if asked.quick else WHOLE
     rows: list[Row] = []
     worked: dict[Case, Worked] = {}
     delays: dict[DelayCase, Delays] = {}
@@ -64,19 +63,9 @@ def main() -> int:
     ]  # fmt: skip
     figures = list(report.list_figures(rows, worked, delays))
     print("\n".join([*body, "", *targets.format_lines(figures)]))
-    if options.update:
+    if asked.update:
         page.write(RESULTS, report.format_page(body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
-
-
-def _parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.messages", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
-    parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    if options.update and options.quick:
-        parser.error("--update needs a run without --quick")
-    return options
 
 
 def _start(store: str) -> AbstractContextManager[RocketMq]:

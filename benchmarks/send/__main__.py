@@ -5,7 +5,6 @@ One of three brokers answers only once a second. Prints how many messages each p
 and when all brokers are fast. Exits with 1 if a target is missed.
 """
 
-import argparse
 import contextlib
 import os
 import platform
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import page, peers, progress, targets
+from benchmarks import options, page, peers, progress, targets
 from benchmarks.pull import messages, programs, stage
 from benchmarks.pull.player import Job
 from benchmarks.pull.programs import HEAP, Measured, Program, Rounds
@@ -55,27 +54,17 @@ class Row:
 
 def main() -> int:
     """Measure, print, compare."""
-    options = _parse_options()
+    asked = options.parse("send", __doc__, RESULTS)
     try:
-        ours, java = _measure(*((4_000, 1) if options.quick else (40_000, 3)))
+        ours, java = _measure(*((4_000, 1) if asked.quick else (40_000, 3)))
     except (jars.JarsError, process.SandboxError, peers.ProgramFailedError) as error:
         print(f"bench-send: {error}", file=sys.stderr)
         return 2
     body, figures = list(_make_table([ours, java])), list(_list_figures(ours, java))
     print("\n".join([*body, "", *targets.format_lines(figures)]))
-    if options.update:
+    if asked.update:
         page.write(RESULTS, _format_page(body, figures))
     return 0 if all(figure.is_ok for figure in figures) else 1
-
-
-def _parse_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.send", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less data, fewer rounds")
-    parser.add_argument("--update", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
-    if options.update and options.quick:
-        parser.error("--update needs a run without --quick")
-    return options
 
 
 def _measure(count: int, rounds: int) -> list[Row]:

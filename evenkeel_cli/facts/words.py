@@ -9,6 +9,7 @@ from contract.kinds.parts import Condition
 from evenkeel import planning, times
 from evenkeel.objects import ConsumerGroup
 from lb_core.reasons import Reason
+from mq_client.values import DLQ_PREFIX
 
 MOST_NAMED = 8
 _STEPS = ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h"))
@@ -74,7 +75,7 @@ def describe_waiting(group: ConsumerGroup) -> str:
 def describe_dead_letters(group: ConsumerGroup) -> str:
     """Say how many dead letters the group has, and where. Empty if it has none."""
     found = group.status.dead_letters
-    return f"{count(found, 'dead letter')} in %DLQ%{group.group}" if found else ""
+    return f"{count(found, 'dead letter')} in {DLQ_PREFIX}{group.group}" if found else ""
 
 
 def join_names(names: Sequence[str]) -> str:

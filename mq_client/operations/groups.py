@@ -7,10 +7,7 @@ from mq_client.commands.groups import GetGroups, PutGroup, SetRequestMode
 from mq_client.directory import Directory
 from mq_client.flows import Flow
 from mq_client.operations import offsets, routing
-from mq_client.values import GroupConfig, RequestMode
-
-DLQ_PREFIX = "%DLQ%"
-"""With the name of a group, this makes the name of RocketMQ's topic for its dead letters."""
+from mq_client.values import DLQ_PREFIX, GroupConfig, RequestMode
 
 
 def put_group(

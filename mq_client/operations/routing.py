@@ -10,6 +10,7 @@ from mq_client.commands.base import Request
 from mq_client.directory import Directory
 from mq_client.flows import Flow
 from mq_client.values import (
+    DLQ_PREFIX,
     MASTER_ID,
     WRITE,
     BrokerMap,
@@ -26,7 +27,7 @@ OF_ROCKETMQ = frozenset(
         "SELF_TEST_TOPIC", "TBW102", "TRANS_CHECK_MAX_TIME_TOPIC",
     }
 )  # fmt: skip
-PREFIXES_OF_ROCKETMQ = ("%RETRY%", "%DLQ%", "RMQ_SYS_", "rmq_sys_")
+PREFIXES_OF_ROCKETMQ = ("%RETRY%", DLQ_PREFIX, "RMQ_SYS_", "rmq_sys_")
 
 
 def ask_name_server(directory: Directory, request: Request[Value]) -> Flow[Value]:

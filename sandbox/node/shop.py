@@ -166,14 +166,16 @@ class Shop:
 
     def list_pods(self, selector: str, namespace: str = SHOP) -> list[Document]:
         """List the pods that a label selector selects, without those that are being deleted."""
-        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
-        items: list[Document] = self.node.admin.ask("GET", path).body["items"]
-        return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+        pods = self._list_all_pods(selector, namespace)
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
     def _list_broker_ids(self) -> set[str]:
-        path = f"/api/v1/namespaces/{BROKERS}/pods?labelSelector={_BROKER_PODS}"
+        return {pod["metadata"]["uid"] for pod in self._list_all_pods(_BROKER_PODS, BROKERS)}
+
+    def _list_all_pods(self, selector: str, namespace: str) -> list[Document]:
+        path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={selector}"
         items: list[Document] = self.node.admin.ask("GET", path).body["items"]
-        return {pod["metadata"]["uid"] for pod in items}
+        return items
 
     def _count_restarts(self, namespace: str, pod: str) -> int:
         found = self.node.admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}").body
