@@ -67,6 +67,12 @@ class Drawing:
             f' stroke="{edge}" stroke-width="{width}"/>'
         )
 
+    def bar(self, x: float, y: float, width: float, height: float, colour: str) -> None:
+        """Draw a part of a bar."""
+        self._parts.append(
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}" fill="{colour}"/>'
+        )
+
     def svg(self) -> str:
         """Return the SVG file."""
         return "\n".join([*self._parts, "</svg>"]) + "\n"

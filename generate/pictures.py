@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from generate import strategies
+from generate import starting, strategies
 from generate.drawing import Drawing
 from lb_core import plan
 
@@ -157,6 +157,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "slots.svg": draw_slots,
     "batch.svg": batch,
     "joining.svg": joining,
+    "starting.svg": starting.draw_starting,
 }
 
 
