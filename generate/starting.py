@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from generate.drawing import Drawing
+from generate.drawing import FAINT, OWNERS, Drawing
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "RESULTS-footprint.md"
-COLOURS = ("#6d83c9", "#2a9d8f", "#8fc9a8", "#e9a03b", "#8f6bb0", "#d1603d", "#5c7080")
+COLOURS = (*OWNERS, "#8fc9a8", FAINT)
 LEFT, WIDTH, HEIGHT, ROW, TOP = 95, 700, 34, 74, 20
 _START = re.compile(r"^start, (?P<of>[\w ]+): (?P<steps>.+)$", re.MULTILINE)
 _STEP = re.compile(r"(\w+) ([\d.]+) s")
