@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from contract.following import PopTerms
 from contract.kinds.jobs import MOST_EXECUTORS, JobEngine, Mode
 
 
@@ -64,6 +65,8 @@ class JobFile(_Part, frozen=True):
     """Identifies the object that the driver runs for, also in its client id (`client_ids`)."""
     transform: JobTransform = JobTransform()
     dead_letter: JobSink | None = None
+    messages: PopTerms | None = None
+    """How to pop messages, if the group is balanced by message."""
     executors: Annotated[int, Meta(ge=1)] = 2
     """How many executors to start, until an assignment lists the slots."""
     mode: Mode = Mode.STREAMING

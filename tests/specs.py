@@ -40,6 +40,7 @@ TAKEN: list[tuple[CrdKind, Spec]] = [
     ),
     (TOPIC, {**SERVERS, "tls": {}, "credentialsSecretRef": {"name": "acl"}}),
     (CONSUMER_GROUP, GROUP),
+    (CONSUMER_GROUP, {**of_job(), "balance": "Messages", "messages": {"batch": 8}}),
     (CONSUMER_GROUP, {**GROUP, "messageModel": "Broadcasting"}),
     (CONSUMER_GROUP, {**TOPICS, "consumers": {"podSelector": {"matchLabels": {"app": "a"}}}}),
     (
@@ -86,7 +87,15 @@ REFUSED: list[tuple[CrdKind, Spec, str]] = [
         "only for groups without members",
     ),
     (CONSUMER_GROUP, {**GROUP, "balance": "Messages"}, "balance Messages needs consumers.members"),
-    (CONSUMER_GROUP, {**of_job(), "balance": "Messages"}, "Messages needs consumers.members"),
+    *(
+        (CONSUMER_GROUP, {**changed, "balance": "Messages"}, "a job with balance Messages needs")
+        for changed in (
+            of_job(engine="Batch"),
+            of_job(mode="Scheduled", schedule={"cron": "* * * * *"}),
+            of_job(startFrom="Latest"),
+            {**of_job(), "messages": {"ordered": True}},
+        )
+    ),
     (CONSUMER_GROUP, {**MEMBERS, "balance": "Each"}, "Unsupported value"),
     (CONSUMER_GROUP, {**GROUP, "messages": {}}, "messages needs consumers.members"),
     (

@@ -217,14 +217,18 @@ class Consumers(Part, frozen=True):
     """Programs that ask a coordinator which queues they may read."""
 
 
+MOST_POPPED = 32
+"""A broker gives at most this number of messages to a pop."""
+
+
 class MessageSettings(Part, frozen=True):
     invisible_time: Duration = "60s"
     """
-    How long nobody else gets a message that a member has popped. The member renews this time while
-    its handler works. At least 10s.
+    How long nobody else gets a message that a member, or an executor of the job, has popped. It
+    renews this time while it works. At least 10s.
     """
-    batch: Annotated[int, Meta(ge=1, le=32)] = 1
-    """Maximum number of messages that a handler gets in one call."""
+    batch: Annotated[int, Meta(ge=1, le=MOST_POPPED)] | None = None
+    """Maximum number of messages that a handler gets in one call. Default: 1; for a job, 32."""
     max_attempts: Annotated[int, Meta(ge=1, le=1000)] = 16
     """
     After this number of deliveries, a message goes to the dead letters. With `ordered`, after this
@@ -251,12 +255,22 @@ class GroupSpec(Part, frozen=True):
             "balance can change only while the group has consumers.members, before and after",
         ),
         Rule(
-            "self.balance == 'Queues' || (has(self.consumers) && has(self.consumers.members))",
-            "balance Messages needs consumers.members",
+            "self.balance == 'Queues' || has(self.job)"
+            " || (has(self.consumers) && has(self.consumers.members))",
+            "balance Messages needs consumers.members or a job",
         ),
         Rule(
-            "!has(self.messages) || (has(self.consumers) && has(self.consumers.members))",
-            "messages needs consumers.members",
+            "!has(self.messages) || has(self.job)"
+            " || (has(self.consumers) && has(self.consumers.members))",
+            "messages needs consumers.members or a job",
+        ),
+        Rule(
+            "self.balance == 'Queues' || !has(self.job)"
+            " || (self.job.mode == 'Streaming' && self.job.startFrom in ['Group', 'Earliest']"
+            " && (!has(self.job.engine) || self.job.engine == 'Flow')"
+            " && (!has(self.messages) || !self.messages.ordered))",
+            "a job with balance Messages needs mode Streaming, engine Flow and startFrom Group or"
+            " Earliest, and cannot have messages.ordered",
         ),
         Rule("has(self.job) != has(self.consumers)", "set either job or consumers"),
         Rule(
@@ -449,8 +463,8 @@ class GroupStatus(Part, frozen=True):
     """With balance Messages without an order, or leftovers: what waits, approximately."""
     dead_letters: int | None = None
     """
-    For a group without a job: number of messages in RocketMQ's topic for its dead letters, at all
-    brokers.
+    Number of messages in RocketMQ's topic for the group's dead letters, at all brokers. For a group
+    without a job, or with balance Messages.
     """
     balance: Balance = Balance.QUEUES
     """How members may read now. It follows spec.balance when nobody reads in the old way."""

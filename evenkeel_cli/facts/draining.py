@@ -43,7 +43,7 @@ def _describe_unknown(pod: str, groups: Sequence[ConsumerGroup], *, undo: bool) 
         if pod == driver_name(group.head.key.name) and group.spec.job is not None:
             return f"pod {pod} is the driver of {group}: to restart it, use the command restart"
         slot = next((each for each in group.status.assignments if each.consumer == pod), None)
-        if slot is not None and not planning.has_owners(group):
+        if slot is not None and not planning.has_owners(group) and group.spec.job is None:
             return (
                 f"{pod} is a member of {group}, which is balanced by message, so it has no queues: "
                 "delete the pod, or scale its Deployment; it gives back what it has not begun"
@@ -76,9 +76,10 @@ def describe_effect(group: ConsumerGroup, pod: str, *, undo: bool) -> str:
     if found is None:
         return "it reads no queues now"
     if group.spec.job is not None:
+        queues = f" with its {_count_queues(found)}" if planning.has_owners(group) else ""
         return (
             f"executor {found.executor} ends after its batch, and a new one takes "
-            f"{found.consumer} with its {_count_queues(found)}"
+            f"{found.consumer}{queues}"
         )
     if find_readers(group).keys() <= group.to_drain | {pod}:
         return "now all consumers are drained, so they keep their queues until others join"

@@ -154,15 +154,16 @@ def draw_one(look: Look) -> list[Text]:
     is_ready = Text.assemble("ready ", ready["ready"])
     name = Text(str(group.head.key), "bold")
     title = Text("  ").join([name, *map(Text, facts), is_ready, ready["why"]])
-    columns = [*OWNERS] if planning.has_owners(group) else ["consumer"]
+    has_owners = planning.has_owners(group)
+    columns = [*OWNERS] if has_owners else ["consumer"]
     if any(each.zone for each in status.assignments):
         columns.insert(1, "zone")
     if group.spec.job is not None:
-        columns[1:1] = ["executor", "pod"]
+        columns[1:1] = ["executor", "pod"] if has_owners else ["executor", "pod", "state"]
     if look.measured is not None:
-        columns[-1:-1] = ["lag", "rows/s"]
+        columns[-1:-1] = ["lag", "rows/s"] if has_owners else ["rows/s"]
     lines = [title, *_align(columns, [_make_row(look, each) for each in status.assignments])]
-    if look.measured is not None:
+    if look.measured is not None and has_owners:
         lines.append(Text(LEGEND, "dim"))
     if lanes := _list_lanes(look):
         columns = ["lane", "batch", "running", "offsets", "left out"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from contract import names
 from contract.conditions import ConditionReason, ConditionType
 from contract.kinds.parts import Condition
-from evenkeel import rebalances
+from evenkeel import planning, rebalances
 from evenkeel.control import conditions
 from evenkeel.errors import EvenkeelError
 from evenkeel.objects import ConsumerGroup
@@ -94,6 +94,10 @@ def restart(group: ConsumerGroup, moment: str) -> AnnotationRequest:
 def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     """Skip lost messages."""
     _require_job(group, "skip")
+    if planning.is_by_message(group):
+        raise EvenkeelError(
+            f"{group} has balance Messages: its job has no offsets, so it never stops at lost messages"
+        )
     if _is_true(group, ConditionType.READY):
         raise EvenkeelError(f"{group} is Ready: there is nothing to skip")
 

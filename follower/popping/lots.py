@@ -77,7 +77,7 @@ class Lots:
     held: dict[Lot, None] = field(default_factory=dict)
     """All lots that are not settled yet, in the order in which they were popped."""
     waiting_messages: int = 0
-    waiting_bytes: int = 0
+    held_bytes: int = 0
     late_messages: int = 0
     """Messages that the handler did not get, because others may have got them."""
     _handled: int = 0
@@ -97,7 +97,7 @@ class Lots:
         same for one message as for many, so the next one waits until half of the room is free.
         """
         self._measure_rate(now)
-        if self.waiting_bytes >= self.memory_bytes:
+        if self.held_bytes >= self.memory_bytes:
             return 0
         ahead = self.calls * self.terms.batch + int(self._rate * AHEAD_SECONDS)
         room = ahead - self.waiting_messages
@@ -113,13 +113,13 @@ class Lots:
             self.held[lot] = None
             self.waiting.append(lot)
             self.waiting_messages += len(lot.messages)
-            self.waiting_bytes += lot.size
+            self.held_bytes += lot.size
 
     def begin_next(self, now: float) -> Lot | None:
         """Take the next lot for a call of the handler. None: no lot waits."""
         while self.waiting:
             lot = self.waiting.popleft()
-            self._forget_waiting(lot)
+            self.waiting_messages -= len(lot.messages)
             if not lot.time.is_late(now):
                 return lot
             self.drop_late(lot)
@@ -128,7 +128,7 @@ class Lots:
     def drop_late(self, lot: Lot) -> None:
         """Drop a lot that others may have got."""
         self.late_messages += len(lot.messages)
-        self.held.pop(lot, None)
+        self._let_go(lot)
 
     def take_late(self) -> int:
         """Count the messages that were dropped since the last call."""
@@ -137,21 +137,22 @@ class Lots:
 
     def cut_singles(self, lot: Lot) -> list[Lot]:
         """Replace a lot by lots of one message, after the handler has failed with all of them."""
-        self.held.pop(lot, None)
+        self._let_go(lot)
         singles = [Lot(lot.topic, [each], replace(lot.time)) for each in lot.messages]
         self.held |= dict.fromkeys(singles)
+        self.held_bytes += lot.size
         return singles
 
     def settle(self, lot: Lot, *, is_handled: bool) -> None:
         """Note that the member is done with a lot."""
-        self.held.pop(lot, None)
+        self._let_go(lot)
         self._handled += len(lot.messages) if is_handled else 0
 
     def give_back_waiting(self, now: float) -> list[Lot]:
         """Take all lots with which the handler has not begun, and that nobody else has got."""
         found = [lot for lot in self.waiting if not lot.time.is_over(now)]
         self.waiting.clear()
-        self.waiting_messages = self.waiting_bytes = 0
+        self.waiting_messages = 0
         return found
 
     def begin_renewals(self, now: float) -> list[Lot]:
@@ -170,9 +171,10 @@ class Lots:
         """Find after how many seconds a message with which the handler has failed comes again."""
         return min(LONGEST_BACKOFF, self.terms.backoff_seconds * 2.0 ** min(message.attempt, 30))
 
-    def _forget_waiting(self, lot: Lot) -> None:
-        self.waiting_messages -= len(lot.messages)
-        self.waiting_bytes -= lot.size
+    def _let_go(self, lot: Lot) -> None:
+        if lot in self.held:
+            del self.held[lot]
+            self.held_bytes -= lot.size
 
     def _measure_rate(self, now: float) -> None:
         if self._counted_since is None:

@@ -43,11 +43,14 @@ from follower.popping.lots import LONGEST_BACKOFF, BrokerClock, Lot, Lots
 from mq_client import errors, filters
 from mq_client.aio import Client
 from mq_client.choosers import RoundRobin
+from mq_client.messages import StoredMessage
 from mq_client.operations import popping
 from mq_client.popping import PoppedMessage, PopSource
 from mq_client.values import MessageQueue
 
 log = logging.getLogger("evenkeel.follower")
+BuryPopped = Callable[[StoredMessage, str], Coroutine[Any, Any, None]]
+"""Stores a message with the dead letters, with what is wrong with it."""
 
 POLL_MS = 15_000
 """How long a broker keeps a pop for which it has no message."""
@@ -67,6 +70,10 @@ LAST_SECONDS = 3.0
 """How long a member that ends waits for the answers to its last requests."""
 
 
+class GiveBackError(Exception):
+    """The handler has done nothing with its messages, and they are not at fault."""
+
+
 class Popping:
     """Pops for one member, from `start` to `stop`."""
 
@@ -78,8 +85,9 @@ class Popping:
         handling: Handling,
         options: FollowerOptions,
         metrics: Metrics,
+        bury: BuryPopped | None = None,
     ) -> None:
-        """Connect to nothing yet."""
+        """Connect to nothing yet. Without `bury`, dead letters go to a topic."""
         self._source = source
         self._terms = terms
         self._pops, self._client = open_client(), open_client()
@@ -88,6 +96,7 @@ class Popping:
         self._handling = handling
         self._options = options
         self._metrics = metrics
+        self._bury_elsewhere = bury
         self._lots = Lots(terms, options.message_calls, options.memory_bytes)
         self._brake = Brake(log)
         self._room = asyncio.Event()
@@ -245,6 +254,9 @@ class Popping:
                 await self._put_over_aside(lot)
             elif (error := await self._call(lot)) is None:
                 await self._acknowledge(lot)
+            elif isinstance(error, GiveBackError):
+                log.warning("%s@%s: %s: its messages come again", lot.topic, lot.broker, error)
+                await self._give_back(lot, 0.0)
             elif len(lot.messages) > 1:
                 log.warning(
                     "%s@%s: the handler failed with %d messages; now it gets each of them alone: "
@@ -295,7 +307,7 @@ class Popping:
         if holding.is_late:
             raise _LateError
         error = asyncio.CancelledError() if call.cancelled() else call.result()
-        if error is not None:
+        if error is not None and not isinstance(error, GiveBackError):
             self._metrics.failures.inc()
         return error
 
@@ -360,7 +372,7 @@ class Popping:
         key = ("bury", lot.topic, lot.broker)
         for pause in make_pauses(FIRST_PAUSE, LONGEST_PAUSE):
             try:
-                await self._send_letter(lot)
+                await self._send_letter(lot, trouble)
             except errors.UnavailableError as error:
                 self._note_failure(
                     "bury", key, f"{where}: the dead letter cannot be stored: {error}"
@@ -379,11 +391,13 @@ class Popping:
         await self._settle(lot)
         self._queue_ack(lot)
 
-    async def _send_letter(self, lot: Lot) -> None:
-        """Copy a message to the topic of dead letters. The broker does it for RocketMQ's own."""
+    async def _send_letter(self, lot: Lot, trouble: str) -> None:
+        """Copy a message to the dead letters. The broker does it for RocketMQ's own topic."""
         (popped,) = lot.messages
         topic = self._options.dead_letter
-        if topic is None:
+        if self._bury_elsewhere is not None:
+            await self._bury_elsewhere(popped.message, trouble)
+        elif topic is None:
             await self._client.run(
                 popping.copy_to_dead_letters(
                     self._client.directory, self._source.group, lot.topic, popped

@@ -12,7 +12,7 @@ from contract.kinds.groups import MessageFilter
 from contract.kinds.jobs import Job, Sink
 from contract.kinds.parts import KeyRef
 from contract.names import SKIP
-from evenkeel import quantities, times
+from evenkeel import planning, quantities, times
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 
@@ -61,6 +61,7 @@ def build(
         transform=_transform(job, places),
         sink=_sink(job.sink, places),
         dead_letter=_sink(job.dead_letter, places) if job.dead_letter else None,
+        messages=planning.find_pop_terms(group, topics) if planning.is_by_message(group) else None,
         executors=executors,
         mode=job.mode,
         engine=job.engine,

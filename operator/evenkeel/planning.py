@@ -10,13 +10,16 @@ from dataclasses import replace
 import msgspec
 
 from contract.conditions import ConditionReason
+from contract.following import PopTerms
 from contract.kinds.groups import (
+    MOST_POPPED,
     Assigned,
     Balance,
     Config,
     GroupStatus,
     MachineRoomNearby,
     MessageModel,
+    MessageSettings,
     OwnedQueues,
     StrategyChoice,
     StrategyName,
@@ -24,6 +27,7 @@ from contract.kinds.groups import (
 )
 from contract.kinds.parts import MOST_IDS
 from contract.kinds.topics import BrokerQueues, Perm
+from evenkeel import times
 from evenkeel.errors import ManifestError
 from evenkeel.objects import ConsumerGroup, Key, Topic
 from lb_core import plan, strategies
@@ -35,6 +39,8 @@ from lb_core.policy import Policy, Zones, read_share
 
 MOST_LETTERS = 63
 """Maximum length of the value of a label."""
+LEAST_INVISIBLE_SECONDS = 10.0
+"""Minimum invisible time. RocketMQ's proxy has the same. A member needs time to renew it."""
 MOST_POINTS = 100_000
 """Maximum number of points on a hash ring. With more points, a plan would take too long."""
 
@@ -159,6 +165,18 @@ def is_changing_balance(group: ConsumerGroup) -> bool:
     """Whether the members must stop reading in one way before they begin in the other."""
     found = (group.status.balance, group.status.ordered)
     return found != (group.spec.balance, is_ordered(group))
+
+
+def find_pop_terms(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> PopTerms:
+    """Convert the settings in `spec.messages`."""
+    chosen = group.spec.messages or MessageSettings()
+    return PopTerms(
+        sorted(topics[key].topic for key in group.topic_keys if key in topics),
+        max(LEAST_INVISIBLE_SECONDS, times.parse_duration(chosen.invisible_time)),
+        chosen.batch or (MOST_POPPED if group.spec.job is not None else 1),
+        chosen.max_attempts,
+        times.parse_duration(chosen.backoff),
+    )
 
 
 def explain_no_plan(group: ConsumerGroup) -> str:

@@ -31,6 +31,8 @@ def choose(job: JobFile, reading: Reading) -> EngineChoice:
     """Choose the engine. Refuse engine Batch for a sink or a query that only engine Flow has."""
     choice = _choose(job, reading)
     if choice.engine is JobEngine.BATCH:
+        if job.messages is not None:
+            raise _make_refusal("a group with balance Messages", choice)
         if postgres.FORMAT in [each.format for each in _list_sinks(job)]:
             raise _make_refusal(f"format {postgres.FORMAT}", choice)
         if job.transform.duckdb:
@@ -50,6 +52,8 @@ def _choose(job: JobFile, reading: Reading) -> EngineChoice:
     """Return the user's choice. Without one, return Flow if it does the same as Batch, faster."""
     if job.engine is not None:
         return EngineChoice(job.engine)
+    if job.messages is not None:
+        return EngineChoice(JobEngine.FLOW, "because the group has balance Messages")
     obstacles = users.list_obstacles(job)
     if reading.most_messages is not None or reading.most_bytes is not None:
         obstacles.append("a limit for the messages of a batch")

@@ -7,6 +7,7 @@ within `spark.locality.wait.process`. Otherwise, the partition runs on any execu
 checks that tasks run at their locations.
 """
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from typing import Any, TypeVar
 from pyspark import RDD, SparkContext
 from pyspark.serializers import UTF8Deserializer
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import pandas_udf
+from pyspark.util import PythonEvalType
 
 Found = TypeVar("Found")
 DRIVER = "driver"
@@ -81,11 +84,28 @@ def _list_all(context: SparkContext) -> list[Executor]:
 
 def make_tasks(spark: SparkSession, wanted: Sequence[ExecutorTask]) -> DataFrame:
     """Make a DataFrame with a partition for each task; its column `value` holds the spec."""
-    jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     rdd = _make_placed(spark.sparkContext, wanted)
-    found = session.createDataset(rdd, jvm.org.apache.spark.sql.Encoders.STRING()).toDF()
+    found = session.createDataset(rdd, _find_classes(spark._jvm).encoder).toDF()
     return DataFrame(found, spark)
+
+
+class ArrowFunction:
+    """
+    A function on Arrow batches, for many DataFrames that `make_tasks` makes.
+
+    `DataFrame.mapInArrow` would convert the function for the JVM each time, with dozens of calls.
+    """
+
+    def __init__(self, function: Callable[[Iterable[Any]], Iterator[Any]], ddl: str) -> None:
+        """Convert nothing yet. `ddl` has the columns of the function's rows."""
+        kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+        self._udf: Any = pandas_udf(function, returnType=ddl, functionType=kind)  # type: ignore[call-overload]  # PySpark does so itself
+
+    def map(self, tasks: DataFrame) -> DataFrame:
+        """Call the function in these tasks."""
+        found = tasks._jdf.mapInArrow(self._udf(tasks["value"])._jc, False, None)
+        return DataFrame(found, tasks.sparkSession)
 
 
 def run_on(
@@ -180,39 +200,55 @@ def _decommission(context: SparkContext, names: Sequence[str], *, is_for_good: b
 
 def _make_placed(context: SparkContext, wanted: Sequence[ExecutorTask]) -> Any:
     """Make an RDD of strings, with a partition for each task at the task's location."""
-    jvm: Any = context._jvm
+    java = _find_classes(context._jvm)
     by_executor: dict[Executor | None, list[str]] = defaultdict(list)
     for task in wanted:
         by_executor[task.executor].append(task.spec)
-    pairs = jvm.java.util.ArrayList()
+    pairs = java.array_list()
     # The JVM is called a few times for each executor, because a call for each task would take
     # seconds in all.
     for executor, specs in by_executor.items():
-        location = _locate(jvm, executor)
-        locations = _to_scala(jvm, jvm.java.util.Collections.nCopies(len(specs), location))
-        pairs.addAll(_to_java(jvm, _send_strings(jvm, specs).zip(locations)))
-    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String"))
-    return _find_java(context).makeRDD(_to_scala(jvm, pairs), tag)
+        location = [] if executor is None else [executor.location]
+        locations = java.collections.nCopies(len(specs), java.to_scala(java.list.of(*location)))
+        placed = java.send_strings(specs).zip(java.to_scala(locations))
+        pairs.addAll(java.converters.asJava(placed))
+    return _find_java(context).makeRDD(java.to_scala(pairs), java.tag)
+
+
+@dataclass(frozen=True, slots=True)
+class _JavaClasses:
+    """What `make_tasks` needs. To find a class takes a call for each part of its name."""
+
+    array_list: Any
+    collections: Any
+    list: Any
+    converters: Any
+    separator: Any
+    """A pattern."""
+    tag: Any
+    encoder: Any
+
+    def to_scala(self, items: Any) -> Any:
+        """Convert a list of Java."""
+        return self.converters.asScala(items).toSeq()
+
+    def send_strings(self, strings: Sequence[str]) -> Any:
+        """Send many strings to the JVM in one call."""
+        return self.to_scala(self.separator.splitAsStream(SEPARATOR.join(strings)).toList())
+
+
+@functools.lru_cache(maxsize=1)
+def _find_classes(jvm: Any) -> _JavaClasses:
+    return _JavaClasses(
+        array_list=jvm.java.util.ArrayList,
+        collections=jvm.java.util.Collections,
+        list=jvm.java.util.List,
+        converters=jvm.scala.jdk.javaapi.CollectionConverters,
+        separator=jvm.java.util.regex.Pattern.compile(SEPARATOR),
+        tag=jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String")),
+        encoder=jvm.org.apache.spark.sql.Encoders.STRING(),
+    )
 
 
 def _find_java(context: SparkContext) -> Any:
     return context._jsc.sc()
-
-
-def _locate(jvm: Any, executor: Executor | None) -> Any:
-    locations = [] if executor is None else [executor.location]
-    return _to_scala(jvm, jvm.java.util.List.of(*locations))
-
-
-def _send_strings(jvm: Any, strings: list[str]) -> Any:
-    """Send many strings to the JVM in one call."""
-    pattern = jvm.java.util.regex.Pattern.compile(SEPARATOR)
-    return _to_scala(jvm, pattern.splitAsStream(SEPARATOR.join(strings)).toList())
-
-
-def _to_scala(jvm: Any, items: Any) -> Any:
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(items).toSeq()
-
-
-def _to_java(jvm: Any, items: Any) -> Any:
-    return jvm.scala.jdk.javaapi.CollectionConverters.asJava(items)

@@ -33,6 +33,10 @@ class Spec(msgspec.Struct, frozen=True):
     slot: str | None
     executor: str | None
     ranges: list[Row]
+    attempt: int = 0
+    """The attempt of a batch to which the task belongs."""
+    is_skipping: bool = False
+    """Whether the user asked to skip lost messages."""
 
 
 class Tally(msgspec.Struct):
@@ -99,9 +103,6 @@ class Fetcher:
     reading: Reading
     wanted: Filter
     tally: Accumulator[Tally]
-    attempt: int
-    is_skipping: bool = False
-    """Whether the user asked to skip lost messages."""
     has_dead_letters: bool = False
     """Whether to report messages that cannot be read, so that they go to the dead letters."""
 
@@ -120,9 +121,9 @@ class Fetcher:
             self.reading.cluster,
             self.reading.group,
             self.wanted,
-            allow_gaps=self.is_skipping or not self.reading.fail_on_data_loss,
+            allow_gaps=spec.is_skipping or not self.reading.fail_on_data_loss,
             include_properties=self.reading.include_properties,
-            gaps=gaps if self.is_skipping else None,
+            gaps=gaps if spec.is_skipping else None,
             unreadable=unreadable if self.has_dead_letters else None,
         ):
             rows += batch.num_rows
@@ -132,12 +133,12 @@ class Fetcher:
         counted = {spec.slot or "": rows}
         lost = list(map(write_range, gaps))
         offsets = sum(map(_count_offsets, map(read_range, spec.ranges)))
-        broken = {self.attempt: list(map(_make_unreadable_row, unreadable))} if unreadable else {}
+        broken = {spec.attempt: list(map(_make_unreadable_row, unreadable))} if unreadable else {}
         self.tally.add(
             Tally(
                 rows=counted, bytes=size, misplaced=int(is_misplaced), tasks=1,
                 offsets=offsets, gaps=lost, unreadable=broken,
-                ended={self.attempt: dict(Counter(row[1] for row in spec.ranges))},
+                ended={spec.attempt: dict(Counter(row[1] for row in spec.ranges))},
             )
         )  # fmt: skip
 
@@ -175,6 +176,9 @@ def plan_tasks(
     owners: Mapping[MessageQueue, str],
     filled: Mapping[str, Executor],
     helpers: Collection[str] = (),
+    attempt: int = 0,
+    *,
+    is_skipping: bool = False,
 ) -> list[ExecutorTask]:
     """
     Divide the ranges of a batch among tasks; `filled` has the executor of each filled slot.
@@ -185,23 +189,24 @@ def plan_tasks(
     orphans: list[Range] = []
     for each in ranges:
         by_slot.get(owners.get(each.queue, ""), orphans).append(each)
+
+    def make_task(slot: str | None, executor: Executor | None, part: Sequence[Range]) -> ExecutorTask:
+        name = executor.id if executor else None
+        spec = Spec(slot, name, list(map(write_range, part)), attempt, is_skipping)
+        return ExecutorTask(msgspec.json.encode(spec).decode(), executor)
+
     if not filled:
-        return [_make_task(None, None, part) for part in _divide(orphans, len(orphans))]
+        return [make_task(None, None, part) for part in _divide(orphans, len(orphans))]
     loads = {slot: sum(map(_count_offsets, by_slot[slot])) for slot in helpers or by_slot}
     for each in sorted(orphans, key=_count_offsets, reverse=True):
         least = min(loads, key=loads.__getitem__)
         by_slot[least].append(each)
         loads[least] += _count_offsets(each)
     return [
-        _make_task(slot, filled[slot], part)
+        make_task(slot, filled[slot], part)
         for slot, share in by_slot.items()
         for part in _divide(share, filled[slot].cores)
     ]
-
-
-def _make_task(slot: str | None, executor: Executor | None, part: Sequence[Range]) -> ExecutorTask:
-    spec = Spec(slot, executor.id if executor else None, list(map(write_range, part)))
-    return ExecutorTask(msgspec.json.encode(spec).decode(), executor)
 
 
 def _make_unreadable_row(found: Unreadable) -> Row:

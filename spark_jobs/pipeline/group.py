@@ -10,7 +10,7 @@ import logging
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from contract import client_ids
@@ -36,13 +36,16 @@ class JobGroup:
     broker that does not answer must not delay the driver's loop.
     """
 
-    def __init__(self, client: Client, reading: Reading, job: str, origin: str) -> None:
-        """Send nothing yet."""
+    def __init__(
+        self, client: Client, reading: Reading, job: str, origin: str, popped: Sequence[str] = ()
+    ) -> None:
+        """Send nothing yet. `popped`: the topics, if the group is balanced by message."""
         self._client = client
         self._reading = reading
         self._observer = TopicObserver(client, reading)
         self._id = client_ids.make(job, socket.gethostname(), origin)
         self._membership: Membership | None = None
+        self._popped = frozenset(popped)
         self._topics: frozenset[str] = frozenset()
         self._sent: dict[MessageQueue, int] = {}
         self._commit_all_at = 0.0
@@ -73,7 +76,7 @@ class JobGroup:
         self._commit(
             {queue: end for queue, end in ends.items() if self._again_at[queue.broker] < now}
         )
-        topics = frozenset(queue.topic for queue in ends)
+        topics = self._popped | {queue.topic for queue in ends}
         if topics != self._topics and self._again_at[""] < now:
             self._leave()
             self._join(topics)
@@ -107,6 +110,10 @@ class JobGroup:
 
     def measure_lag(self, ends: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         """Count the messages after these ends, by queue. Leave out brokers that are down."""
+        if self._popped:
+            group = self._reading.group
+            found = [self._client.measure_lag(group, topic) for topic in sorted(self._popped)]
+            return {lag.queue: lag.ready for lags in found for lag in lags}
         mine = self._select_own(ends)
         return planning.count_lag(mine, self._observer.observe(mine))
 

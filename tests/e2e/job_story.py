@@ -18,7 +18,7 @@ from sandbox.node.shop import (
 )
 from sandbox.statuses import Document, count_loads, count_moves, find_owners
 from tests.e2e import leading
-from tests.e2e.checked import FLOW, GROUP, TOPIC, CheckedShop
+from tests.e2e.checked import FLOW, GROUP, POPPING, TOPIC, CheckedShop
 from tests.e2e.steps import Do, Step, Steps
 
 QUICK_LEASE = 'lease={"duration": 5, "deadline": 3, "period": 1}'
@@ -188,6 +188,23 @@ def flow(it: CheckedShop) -> None:
     it.flow.wait_for_another_driver(driver)
     it.check_flow(since)
     it.kubectl("-n", SHOP, "delete", GROUPS, FLOW, PATIENTLY)
+
+
+@step(
+    "Another group with `balance: Messages` runs a job; SIGKILL of one of its executors",
+    "no message comes twice until then; none is lost",
+    is_checked=False,
+)
+def popping(it: CheckedShop) -> None:
+    since = it.sent
+    it.apply_file("popping.yaml")
+    it.popping.wait_until_settled()
+    it.check_numbers(POPPING, since)
+    slot, pod = min(it.popping.find_executors().items())
+    it.node.faults.kill(SHOP, pod)
+    it.popping.wait_until_replaced(slot, pod)
+    it.check_numbers(POPPING, since, may_double=True)
+    it.kubectl("-n", SHOP, "delete", GROUPS, POPPING, PATIENTLY)
 
 
 @step("`suspend: false`", "the job continues where it stopped; no queue moves")

@@ -4,6 +4,8 @@ NOTICED_BY = ["tests/unit/spark_jobs/pipeline/flow", "tests/unit/spark_jobs/pipe
 
 COMMITS, SERVING = "spark_jobs/pipeline/flow/commits.py", "spark_jobs/pipeline/flow/serving.py"
 ROWS, TASK = "spark_jobs/pipeline/flow/rows.py", "spark_jobs/pipeline/flow/task_rows.py"
+SINKS = "spark_jobs/pipeline/flow/task_sinks.py"
+POPPED = "spark_jobs/pipeline/flow/popped_rows.py"
 LINK, FOLDERS = "spark_jobs/pipeline/flow/link.py", "spark_jobs/pipeline/flow/sinks/folders.py"
 LOCAL = "spark_jobs/pipeline/flow/sinks/local_files.py"
 CALLS, TABLES = "spark_jobs/pipeline/flow/calls.py", "spark_jobs/pipeline/flow/sinks/tables.py"
@@ -90,7 +92,7 @@ MUTATIONS = [
     ),
     # A problem is shown until its queue is read past the offset of the problem. A fatal one ends
     # the job.
-    (SERVING, "if self.ends.get(queue, 0) <= offset", "if False"),
+    (SERVING, "return self.ends.get(key, 0) <= offset", "return False"),
     (
         SERVING,
         '                self._failed.set_exception(LossRefusedError(f"{found.text}{HOW_TO_SKIP}"))',
@@ -113,7 +115,7 @@ MUTATIONS = [
     ),
     (TASK, "end = min(offset, held.handled)", "end = offset"),
     (
-        TASK,
+        SINKS,
         "                await asyncio.to_thread(folders.drop, each, self._folders)\n",
         "                pass\n",
     ),
@@ -123,8 +125,8 @@ MUTATIONS = [
     (TASK, "if stored is None or stored <= begin:", "if stored is None:"),
     (TASK, "            return stored\n", "            return begin\n"),
     (
-        TASK,
-        "            await self._settle(session, ranges, Written(), CommitFigures())\n",
+        SINKS,
+        "        await self._settle(session, [found], Written(), CommitFigures())\n",
         "",
     ),
     (
@@ -151,7 +153,7 @@ MUTATIONS = [
     (DUCKDB, """    database.execute("SET GLOBAL TimeZone = 'UTC'")""", "    pass"),
     (TASK, "        return not self._is_careful(queue, held.committed)\n", "        return True\n"),
     (TASK, "                held.take_back()\n", "                pass\n"),
-    (TASK, "            if not self._is_failing:\n", "            if True:\n"),
+    (SINKS, "            if not self._is_failing:\n", "            if True:\n"),
     (ROWS, "self.committed = self.stored = stop", "self.committed = stop"),
     (
         SEPARATE,
@@ -169,7 +171,16 @@ MUTATIONS = [
         "                return",
     ),
     (CALLS, "            self._running.remove(running)\n", ""),
-    (TASK, "        self._delay = 0.0\n        await", "        await"),
+    (SINKS, "        self._delay = 0.0\n        await", "        await"),
+    # Popped messages are acknowledged after the commit of their rows, and only in its session.
+    (POPPED, "        call.ended.result()\n", ""),
+    (POPPED, "for each in calls if each.session == session]", "for each in calls]"),
+    (POPPED, "                await self._commit([each])\n", "                _end([each], error)\n"),
+    (POPPED, "            _give_back(current, str(error))\n", "            _end(current, None)\n"),
+    (POPPED, "        self._is_hurried.set()\n", "        pass\n"),
+    (SERVING, " or self._source.messages is not None", ""),
+    (SERVING, "                self._troubles.pop(each.slot, None)\n", "                pass\n"),
+    (BEGINNING, "            ends = {}  # the positions", "            pass  # the positions"),
     # A task repeats a message without an answer, and ignores answers to other tasks of its slot.
     (LINK, "secrets.randbits(48)", "1"),
     (LINK, "            self._untold[queue] = trouble\n", "            pass\n"),

@@ -17,7 +17,7 @@ MUTATIONS = [
     (LOTS, "if 2 * room >= ahead else 0", "if room > 0 else 0"),
     (LOTS, "self.calls * self.terms.batch + int(self._rate * AHEAD_SECONDS)", "self.calls * self.terms.batch"),
     (LOTS, "self._handled, self._counted_since = 0, now", "self._counted_since = now"),
-    (LOTS, "if self.waiting_bytes >= self.memory_bytes:", "if self.waiting_bytes < 0:"),
+    (LOTS, "if self.held_bytes >= self.memory_bytes:", "if self.held_bytes < 0:"),
     # A lot is held until it is settled, and it is renewed as long as it is held.
     (LOTS, "            self.held[lot] = None\n", ""),
     (TIME, "RENEW_SHARE * self.seconds", "self.seconds"),

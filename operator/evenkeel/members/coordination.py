@@ -19,7 +19,7 @@ from contract.following import (
     Refusal,
     Terms,
 )
-from contract.kinds.groups import Assigned, MemberTerms, MessageSettings
+from contract.kinds.groups import Assigned, MemberTerms
 from coordinator.sessions import HeldQueues
 from evenkeel import planning, times
 from evenkeel.control import conditions
@@ -31,9 +31,6 @@ from mq_client.values import MessageQueue
 
 LEAST_SESSION_SECONDS = 1.0
 """Minimum session time. A shorter session would end whenever a machine is busy."""
-
-LEAST_INVISIBLE_SECONDS = 10.0
-"""Minimum invisible time. RocketMQ's proxy has the same. A member needs time to renew it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +279,7 @@ def find_source(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> GroupSourc
     source = GroupSource(group.group, name_servers, tags, sql)
     if _has_stopping_conflict(group):
         return source
-    terms = find_pop_terms(group, topics)
+    terms = planning.find_pop_terms(group, topics)
     may_pop = planning.is_by_message(group) and not planning.is_changing_balance(group)
     if may_pop and not planning.has_owners(group):
         return msgspec.structs.replace(source, messages=terms)
@@ -299,15 +296,3 @@ def _has_stopping_conflict(group: ConsumerGroup) -> bool:
     assigned = conditions.find(group.status.conditions, ConditionType.ASSIGNED)
     stopping = (ConditionReason.OLDER_GROUP, ConditionReason.OTHER_DRIVER)
     return assigned is not None and assigned.reason in stopping
-
-
-def find_pop_terms(group: ConsumerGroup, topics: Mapping[Key, Topic]) -> PopTerms:
-    """Convert the settings in `spec.messages`."""
-    chosen = group.spec.messages or MessageSettings()
-    return PopTerms(
-        sorted(topics[key].topic for key in group.topic_keys if key in topics),
-        max(LEAST_INVISIBLE_SECONDS, times.parse_duration(chosen.invisible_time)),
-        chosen.batch,
-        chosen.max_attempts,
-        times.parse_duration(chosen.backoff),
-    )

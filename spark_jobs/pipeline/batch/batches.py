@@ -71,11 +71,7 @@ class BatchRunner:
         return frozenset() if pull is None else self._pulls.find_pulled(pull)
 
     def _pull_and_write(self, pull: PlannedPull) -> None:
-        rows = self._pulls.pull(
-            pull,
-            is_skipping=pull.plan.may_skip(self._skip),
-            has_dead_letters=self._users.write_dead_letters is not None,
-        )
+        rows = self._pulls.pull(pull, is_skipping=pull.plan.may_skip(self._skip))
         self._metrics.planning.observe(time.monotonic() - pull.plan.begun)
         unreadable = functools.partial(self._pulls.pull_unreadable, pull)
         is_cut = pull.plan.planned.is_cut

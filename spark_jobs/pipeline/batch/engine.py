@@ -151,7 +151,7 @@ def run(
     if journal is None:
         return exit_codes.TRY_AGAIN
     begins = QueueBegins(reading)
-    opener = CheckpointOpener(journal, begins, reading.group, _settle)
+    opener = CheckpointOpener(journal, begins.find_all, reading.group, _settle)
     state = begin_patiently(opener.open, assignments, stop)
     if state is None:
         return exit_codes.TRY_AGAIN
@@ -163,7 +163,10 @@ def run(
     metrics = JobMetrics(lambda: driver.collect(), lambda: group.measure_lag(loop.ends))
     probe = BrokerProbe(client, begins.addresses)
     watch = TroubleWatch(context, probe, lambda: slots.registered, users.may_leave_out)
-    pulls = LocatedPulls(reading, followed, slots, dealer, lambda: watch.suspected, tally)
+    pulls = LocatedPulls(
+        reading, followed, slots, dealer, lambda: watch.suspected, tally,
+        has_dead_letters=users.write_dead_letters is not None,
+    )  # fmt: skip
     batches = BatchRunner(slots, pulls, users, metrics, start, job.skip)
     threads = LaneThreads(spark, batches.run, lambda: watch.silent_executors, dealer.count)
     planner = BatchPlanner(begins, reading, job.skip, followed, dealer, is_scheduled=is_scheduled)

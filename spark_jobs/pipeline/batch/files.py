@@ -12,7 +12,6 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,21 +22,28 @@ from spark_jobs.pipeline.failures import FilesMissingError
 
 log = logging.getLogger("evenkeel.job")
 _DESCRIPTION = "spark.job.description"
-_FILES_WRITTEN = "number of written files"
-"""Spark's name for the metric of a write to files; other formats have none."""
+_FILES_WRITTEN = re.compile(r"SQLPlanMetric\(number of written files,(\d+),")
+"""The metric of a write to files in Spark's list of metrics. Other formats have none."""
 BUS_SECONDS = 10.0
 """How long to wait for Spark's metrics of a write."""
 _PAGE = 50
 """How many executions to list at a time."""
 
 
-@dataclass(frozen=True, slots=True)
 class Files:
     """Writes batches below the path of a sink."""
 
-    sink: JobSink
-    confirm: Callable[[], None]
-    """Called before a folder is replaced; it returns only if no other driver has taken over."""
+    def __init__(self, sink: JobSink, confirm: Callable[[], None]) -> None:
+        """
+        Write nothing yet.
+
+        `confirm` is called before a folder is replaced. It returns only if no other driver has
+        taken over.
+        """
+        self._sink = sink
+        self._confirm = confirm
+        self._hadoop: tuple[Any, Any] | None = None
+        """The file system, and its class for paths: each batch needs them, and they take long."""
 
     def __call__(self, rows: DataFrame, name: BatchName) -> None:
         """
@@ -48,25 +54,26 @@ class Files:
         spark, folder = rows.sparkSession, self._make_path(name)
         is_again = self._list_folder(spark, folder) is not None
         if is_again:
-            self.confirm()
-        assert self.sink.format is not None
-        writer = rows.write.format(self.sink.format).options(**self.sink.options)
+            self._confirm()
+        assert self._sink.format is not None
+        writer = rows.write.format(self._sink.format).options(**self._sink.options)
         executions = _Executions(spark)
         with _mark_executions(spark) as mark:
             writer.mode("overwrite" if is_again else "errorifexists").save(folder)
         seen, written = len(self.list_files(spark, name)), executions.count_written_files(mark)
         if seen < written:
             raise FilesMissingError(
-                f"path {self.sink.path}: executors wrote {written} files of batch {name.number}, "
+                f"path {self._sink.path}: executors wrote {written} files of batch {name.number}, "
                 f"and the driver sees {seen} in {folder}. Does each pod have its own folder there? "
                 "Use a path that the driver and all executors share"
             )
 
     def remove(self, spark: SparkSession, name: BatchName) -> None:
         """Remove what this batch wrote before, if anything."""
-        system, path = self._open(spark, self._make_path(name))
+        system, make_path = self._open(spark)
+        path = make_path(self._make_path(name))
         if system.exists(path):
-            self.confirm()
+            self._confirm()
             system.delete(path, True)
 
     def list_files(self, spark: SparkSession, name: BatchName) -> frozenset[str]:
@@ -75,22 +82,25 @@ class Files:
         return frozenset(file for file in found if file[:1] not in "._")
 
     def _make_path(self, name: BatchName) -> str:
-        return f"{self.sink.path}/query={name.query}/batch={name.number}"
+        return f"{self._sink.path}/query={name.query}/batch={name.number}"
 
     def _list_folder(self, spark: SparkSession, folder: str) -> list[str] | None:
         """List a folder; None if it does not exist."""
-        system, path = self._open(spark, folder)
+        system, make_path = self._open(spark)
+        path = make_path(folder)
         if not system.exists(path):
             return None
         return [each.getPath().getName() for each in system.listStatus(path)]
 
-    def _open(self, spark: SparkSession, folder: str) -> tuple[Any, Any]:
-        """Return Hadoop's file system and path of a folder."""
-        jvm: Any = spark._jvm
-        state: Any = spark._jsparkSession.sessionState()
-        options = jvm.PythonUtils.toScalaMap(self.sink.options)
-        path = jvm.org.apache.hadoop.fs.Path(folder)
-        return path.getFileSystem(state.newHadoopConfWithOptions(options)), path
+    def _open(self, spark: SparkSession) -> tuple[Any, Any]:
+        """Return Hadoop's file system for the path of the sink, and its class for paths."""
+        if self._hadoop is None:
+            jvm: Any = spark._jvm
+            state: Any = spark._jsparkSession.sessionState()
+            options = state.newHadoopConfWithOptions(jvm.PythonUtils.toScalaMap(self._sink.options))
+            make_path = jvm.org.apache.hadoop.fs.Path
+            self._hadoop = make_path(self._sink.path).getFileSystem(options), make_path
+        return self._hadoop
 
 
 @contextlib.contextmanager
@@ -142,11 +152,9 @@ class _Executions:
 
 
 def _read_metric(store: Any, execution: Any) -> int:
-    metrics, values = execution.metrics(), store.executionMetrics(execution.executionId())
+    values = store.executionMetrics(execution.executionId())
     found = 0
-    for index in range(metrics.length()):
-        metric = metrics.apply(index)
-        if metric.name() == _FILES_WRITTEN:
-            value = values.get(metric.accumulatorId())
-            found += int(re.sub(r"\D", "", value.get())) if value.isDefined() else 0
+    for number in _FILES_WRITTEN.findall(execution.metrics().mkString()):
+        value = values.get(int(number))
+        found += int(re.sub(r"\D", "", value.get())) if value.isDefined() else 0
     return found

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
+from mq_client.filters import Filter
 from spark_jobs import schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import executors
 from spark_jobs.pipeline.batch.lanes import LaneDealer
 from spark_jobs.pipeline.checkpoint.plans import BatchPlan
 from spark_jobs.pipeline.executor_slots import ExecutorSlots
-from spark_jobs.pipeline.executors import ExecutorTask
+from spark_jobs.pipeline.executors import ArrowFunction, ExecutorTask
 from spark_jobs.pipeline.fetching import Fetcher, Tally, UnreadablePuller, plan_tasks
 from spark_jobs.pipeline.following import AssignmentFollower
 from spark_jobs.planning import Range
@@ -45,6 +46,8 @@ class LocatedPulls:
         dealer: LaneDealer,
         list_suspected: Callable[[], Set[str]],
         tally: Accumulator[Tally],
+        *,
+        has_dead_letters: bool,
     ) -> None:
         """Make nothing yet. `list_suspected` lists the executors that get no tasks now."""
         self._reading = reading
@@ -53,6 +56,9 @@ class LocatedPulls:
         self._dealer = dealer
         self._list_suspected = list_suspected
         self._tally = tally
+        self._has_dead_letters = has_dead_letters
+        self._fetchers: dict[Filter, ArrowFunction] = {}
+        """What tasks run, for the newest filter."""
         self._used: dict[int, set[str]] = {}
         """The executors of each attempt that runs. They may have cached rows of the batch."""
         self._lock = threading.Lock()
@@ -65,16 +71,20 @@ class LocatedPulls:
         """What tasks have done so far."""
         return self._tally.value
 
-    def pull(self, pull: PlannedPull, *, is_skipping: bool, has_dead_letters: bool) -> DataFrame:
+    def pull(self, pull: PlannedPull, *, is_skipping: bool) -> DataFrame:
         """Pull the rows of a batch."""
-        fetcher = Fetcher(
-            self._reading, pull.plan.wanted, self._tally, pull.attempt, is_skipping,
-            has_dead_letters=has_dead_letters,
-        )  # fmt: skip
-        ddl = schema.make_ddl(self._reading.include_properties)
-        tasks = self._plan_tasks(pull, pull.plan.ranges)
+        tasks = self._plan_tasks(pull, pull.plan.ranges, is_skipping=is_skipping)
         self._planned[pull.attempt] = Counter(each.queue.broker for each in pull.plan.ranges)
-        return executors.make_tasks(pull.spark, tasks).mapInArrow(fetcher, ddl)
+        return self._find_fetcher(pull.plan.wanted).map(executors.make_tasks(pull.spark, tasks))
+
+    def _find_fetcher(self, wanted: Filter) -> ArrowFunction:
+        """Find the function for this filter, which is the same in most batches."""
+        known = self._fetchers.get(wanted)
+        if known is None:
+            fetcher = Fetcher(self._reading, wanted, self._tally, self._has_dead_letters)
+            known = ArrowFunction(fetcher, schema.make_ddl(self._reading.include_properties))
+            self._fetchers = {wanted: known}
+        return known
 
     def pull_unreadable(self, pull: PlannedPull) -> DataFrame | None:
         """Pull the messages that the tasks of this attempt could not read, as they are stored."""
@@ -112,14 +122,18 @@ class LocatedPulls:
                 used = set(self._slots.registered)
             self._slots.drain(self._followed.drained, used)
 
-    def _plan_tasks(self, pull: PlannedPull, ranges: Sequence[Range]) -> list[ExecutorTask]:
+    def _plan_tasks(
+        self, pull: PlannedPull, ranges: Sequence[Range], *, is_skipping: bool = False
+    ) -> list[ExecutorTask]:
         owners = self._followed.find(pull.plan.planned.epoch, self._followed.newest).owners
         with self._lock:
             usable = self._slots.find_usable()
             avoided = {*self._list_suspected(), *self._slots.find_in_pods(self._followed.drained)}
             usable = {s: each for s, each in usable.items() if each.id not in avoided} or usable
             helpers = [slot for slot in usable if self._dealer.find(slot) == pull.lane]
-            tasks = plan_tasks(ranges, owners, usable, helpers)
+            tasks = plan_tasks(
+                ranges, owners, usable, helpers, pull.attempt, is_skipping=is_skipping
+            )
             used = {task.executor.id for task in tasks if task.executor is not None}
             self._used.setdefault(pull.attempt, set()).update(used)
         return tasks

@@ -3,7 +3,7 @@
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,10 +13,10 @@ from pyspark.errors import PySparkException
 
 from contract.report import BareReport
 from mq_client.errors import MqError, UsageError
+from mq_client.values import MessageQueue
 from spark_jobs import journal as offsets
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.checkpoint import sparks_logs
-from spark_jobs.pipeline.checkpoint.begins import QueueBegins
 from spark_jobs.pipeline.checkpoint.journal import CheckpointState, JobJournal, JournalTakenError
 from spark_jobs.pipeline.checkpoint.stores import open_store
 from spark_jobs.pipeline.failures import Cure, judge_error
@@ -31,7 +31,8 @@ class CheckpointOpener:
     """Opens the checkpoint of one job."""
 
     journal: JobJournal
-    begins: QueueBegins
+    find_begins: Callable[[], Mapping[MessageQueue, int]]
+    """Finds where the queues of a new job begin."""
     group: str
     settle: Callable[[CheckpointState], CheckpointState]
     """Makes the sinks' files agree with a state; returns the state to begin with."""
@@ -58,7 +59,7 @@ class CheckpointOpener:
         return settled
 
     def _make_new(self) -> CheckpointState:
-        ends = offsets.write_offsets(self.begins.find_all())
+        ends = offsets.write_offsets(self.find_begins())
         return CheckpointState(str(uuid.uuid4()), self.group, 0, -1, ends)
 
 

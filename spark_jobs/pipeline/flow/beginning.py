@@ -57,6 +57,8 @@ class FlowBeginner:
     open_sinks: OpenSinks
     skip: str
     is_scheduled: bool
+    is_popping: bool = False
+    """Whether the brokers divide the messages, so that the journal has no offsets."""
 
     def begin(self) -> FlowBeginning:
         """
@@ -65,7 +67,10 @@ class FlowBeginner:
         After an error, this may be called again.
         """
         group = self.reading.group
-        state = CheckpointOpener(self.journal, self.begins, group, self._settle).open()
+        find_begins = dict if self.is_popping else self.begins.find_all
+        state = CheckpointOpener(self.journal, find_begins, group, self._settle).open()
+        if self.is_popping:
+            return FlowBeginning(state)
         if skipping.is_open(self.skip, state.skip):
             beginning = self._skip_losses(state, is_request=True)
         elif not self.reading.fail_on_data_loss:
@@ -86,6 +91,8 @@ class FlowBeginner:
             for each in known:
                 each.delete(planned.number)
         ends = offsets.read_offsets(state.aside) | offsets.read_offsets(state.offsets)
+        if self.is_popping:
+            ends = {}  # the positions at the brokers count
         return msgspec.structs.replace(
             state, offsets=offsets.write_offsets(ends), batch=batch, pending=[], aside={},
             planned=[],

@@ -25,7 +25,7 @@ from mq_client.values import MessageQueue
 Function = Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """
 The user's function, with the signature that `DataFrame.mapInArrow` needs. A call gets rows of one
-queue.
+queue, or if they were popped, of some queues of one broker.
 
 The function can also be a coroutine function or an async generator. A class without arguments can
 take the place of the function: then each task makes one instance, and calls that instance.

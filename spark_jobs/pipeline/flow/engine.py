@@ -18,7 +18,7 @@ import msgspec
 from pyspark import SparkContext
 
 from contract import exit_codes
-from contract.following import GroupSource
+from contract.following import GroupSource, PopTerms
 from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
 from contract.names import FLOW_PORT
@@ -172,7 +172,10 @@ def run(
     if journal is None:
         return exit_codes.TRY_AGAIN
     begins = QueueBegins(reading)
-    beginner = FlowBeginner(journal, begins, reading, users.open_sinks, job.skip, is_scheduled)
+    beginner = FlowBeginner(
+        journal, begins, reading, users.open_sinks, job.skip, is_scheduled,
+        is_popping=job.messages is not None,
+    )  # fmt: skip
     beginning = begin_patiently(beginner.begin, assignments, stop)
     if beginning is None:
         return exit_codes.TRY_AGAIN
@@ -182,7 +185,7 @@ def run(
     secret = secrets.token_hex(32)
     for each in sinks.folders:
         each.clean()
-    source = GroupSource(reading.group, reading.cluster.name_servers.split(";"))
+    source = _make_source(reading, job.messages)
 
     def note_commit(figures: CommitFigures) -> None:
         start.note(StartStep.COMMIT)
@@ -196,10 +199,14 @@ def run(
     pace = max(job.trigger_seconds, LEAST_COMMIT_SECONDS)
     tasks = FlowTasks(
         context,
-        lambda slot: FlowTask(place, slot, reading, sinks, users.function, pace),
+        lambda slot: FlowTask(
+            place, slot, reading, sinks, users.function, pace, is_popping=job.messages is not None
+        ),
         lambda slot: server.tally.rows.get(slot, 0),
     )
-    group = JobGroup(connections.get_client(reading.cluster), reading, job.name, job.origin)
+    popped = job.messages.topics if job.messages is not None else ()
+    client = connections.get_client(reading.cluster)
+    group = JobGroup(client, reading, job.name, job.origin, popped)
     flow = FlowEngine(
         server, tasks, assignments, AssignmentFollower(assignments), slots, group, engine,
         beginning, start,
@@ -211,6 +218,17 @@ def run(
         return flow.run(stop)
     finally:
         group.leave(server.ends)
+
+
+def _make_source(reading: Reading, terms: PopTerms | None) -> GroupSource:
+    """Make what tasks need to know. Only those that pop take the filter from it."""
+    source = GroupSource(reading.group, reading.cluster.name_servers.split(";"), messages=terms)
+    wanted = reading.wanted
+    if terms is None or wanted.is_everything:
+        return source
+    by_topic = dict.fromkeys(terms.topics, wanted.expression)
+    kind = "sql" if wanted.is_sql else "tags"
+    return msgspec.structs.replace(source, **{kind: by_topic})
 
 
 def _start(server: FlowServer, context: SparkContext, port: int, secret: str) -> DriverPlace:

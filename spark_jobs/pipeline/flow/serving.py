@@ -163,8 +163,11 @@ class FlowServer:
         """Where each queue is read next, by the journal. Other threads may read it."""
         self.adopted_epoch = state.epoch
         self.batch = state.batch
-        self._troubles: dict[MessageQueue, tuple[int, str]] = {}
-        """The queues that cannot advance, each with its offset and the reason."""
+        self._troubles: dict[MessageQueue | str, tuple[int, str]] = {}
+        """
+        The queues that cannot advance, each with its offset and the reason. If tasks pop, their
+        slots instead of the queues.
+        """
         self.trouble: str | None = None
         """What goes wrong now, in words. Other threads may read it."""
         self.port = 0
@@ -398,6 +401,8 @@ class FlowServer:
             await self._persist(state)
             self._state = state
             self.ends, self.batch = ends, state.batch
+            for each in group:
+                self._troubles.pop(each.slot, None)
             self._note_progress()
             for each in group:
                 self._count(each)
@@ -432,7 +437,8 @@ class FlowServer:
 
     def _note_trouble(self, peer: Peer, found: wire.TaskTrouble) -> None:
         log.warning("slot %s: %s", peer.slot, found.text)
-        self._troubles[found.queue] = found.offset, found.text
+        key = found.queue if self._source.messages is None else peer.slot
+        self._troubles[key] = found.offset, found.text
         self._note_progress()
         if self._failed.done():
             return
@@ -444,12 +450,18 @@ class FlowServer:
             case wire.Consequence.QUEUE_WAITS:
                 pass
 
+    def _lasts(self, key: MessageQueue | str, offset: int) -> bool:
+        """Whether trouble is not over yet. That of a slot ends with its next commit or session."""
+        if isinstance(key, str):
+            return key in self._group.sessions
+        return self.ends.get(key, 0) <= offset
+
     def _note_progress(self) -> None:
         """Forget troubles that are over, and describe the others in `trouble`."""
         self._troubles = {
-            queue: (offset, text)
-            for queue, (offset, text) in self._troubles.items()
-            if self.ends.get(queue, 0) <= offset
+            key: (offset, text)
+            for key, (offset, text) in self._troubles.items()
+            if self._lasts(key, offset)
         }
         texts = [text for _, text in self._troubles.values()]
         more = f" (and {len(texts) - 1} more queues)" if len(texts) > 1 else ""
@@ -464,11 +476,14 @@ class FlowServer:
                         TERMS.session)  # fmt: skip
         if changed := self._group.take_changed():
             self._commits.forget_others({each.id for each in self._group.sessions.values()})
+            if self._source.messages is not None:
+                self._note_progress()
         for slot in changed & self._peers.keys():
             self._answer(self._peers[slot])
         if self.adopted_epoch < self._group.epoch:
             counted = self._group.count_held()
-            if counted.granted_queues and not counted.leaving_queues + counted.waiting_queues:
+            is_granted = counted.granted_queues or self._source.messages is not None
+            if is_granted and not counted.leaving_queues + counted.waiting_queues:
                 self.adopted_epoch = self._group.epoch
         if self._timer is not None:
             self._timer.cancel()

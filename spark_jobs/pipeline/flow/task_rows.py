@@ -10,11 +10,9 @@ separately. So it finds the refused message, and sends it to the dead letters.
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,35 +25,17 @@ from spark_jobs import schema
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.flow.calls import UsersCalls
 from spark_jobs.pipeline.flow.link import DriverLink
-from spark_jobs.pipeline.flow.rows import HeldRows, divide
-from spark_jobs.pipeline.flow.sinks import folders
-from spark_jobs.pipeline.flow.sinks.kinds import (
-    Delivery,
-    FlowSinks,
-    ReadPosition,
-    RowsRefusedError,
-    Written,
-)
-from spark_jobs.pipeline.flow.wire import CommitFigures, TaskCommit
+from spark_jobs.pipeline.flow.rows import HeldRows
+from spark_jobs.pipeline.flow.sinks.kinds import FlowSinks, ReadPosition, RowsRefusedError
+from spark_jobs.pipeline.flow.task_sinks import CommitRefusedError, RowsOfCommit, TaskSinks
 from spark_jobs.planning import Range
 
 log = logging.getLogger("evenkeel.job")
-Value = TypeVar("Value")
 MOST_BYTES = 64 * 1024 * 1024
 """If the uncommitted rows exceed this size, the task commits at once."""
 ROOM_SECONDS = 0.5
-SILENT_SECONDS = 60.0
-"""If a sink does not answer for this time, the task reports it."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Pauses between attempts to write rows."""
-
-
-class NoDeadLetterError(Exception):
-    """The function has set an error in a row, and the job has no place for dead letters."""
-
-
-class CommitRefusedError(Exception):
-    """The driver has given up this task, or the task no longer holds a queue of the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +68,7 @@ class TaskRows:
         self._calls = calls
         self._includes_properties = reading.include_properties
         self._group = reading.group
-        self._takes_dead_letters = sinks.takes_dead_letters
-        self._sinks, self._folders = sinks.open(), sinks.folders
-        self._sink_thread = ThreadPoolExecutor(1, "sink")
+        self._sinks = TaskSinks(link, sinks, session)
         self._session = session
         self._loop = asyncio.get_running_loop()
         self._held: dict[MessageQueue, HeldRows] = {}
@@ -102,14 +80,9 @@ class TaskRows:
         """By queue: the position in the sink when the task began to hold the queue."""
         self._careful_below: dict[MessageQueue, int] = {}
         """By queue: the sink refused rows below this offset, so each call is committed alone."""
-        self._number = 0
         self._one_by_one = asyncio.Lock()
         """Held during a commit: the driver expects the commits of a session in their order."""
         self._committing: asyncio.Task[None] | None = None
-        self._is_failing = False
-        """Whether the last attempt to write rows has failed."""
-        self._delay = 0.0
-        """The longest time from storing a message until its call, since the last commit."""
 
     async def read_position(self, group: str, queue: MessageQueue) -> int:
         """Ask the driver where a queue begins. Commit what the sink has after that offset."""
@@ -128,17 +101,12 @@ class TaskRows:
     ) -> int:
         async with self._one_by_one:
             session = self._session()
-            stored = self._stored[queue] = await self._run_sink(read, group, queue)
+            stored = self._stored[queue] = await self._sinks.run(read, group, queue)
             if stored is None or stored <= begin:
                 return begin
-            self._number += 1
-            ranges = [Range(queue, begin, stored)]
-            await self._settle(session, ranges, Written(), CommitFigures())
+            await self._sinks.commit_found(session, Range(queue, begin, stored))
             log.info("%s: the sink has everything below offset %d already", queue, stored)
             return stored
-
-    async def _run_sink(self, work: Callable[..., Value], *arguments: object) -> Value:
-        return await self._loop.run_in_executor(self._sink_thread, work, *arguments)
 
     def hold(self, work: Work) -> None:
         """Begin to hold a queue, without rows."""
@@ -156,13 +124,9 @@ class TaskRows:
             is_arrow = isinstance(messages, pa.RecordBatch)
             make = schema.make_rows if is_arrow else schema.make_few_rows
             rows = [make(messages, self._includes_properties)]
-            self._note_delay(rows[0])
+            self._sinks.note_delay(rows[0])
             rows = self._calls.call(step.queue, step.begin or 0, rows[0])
-        rows, dead = divide(rows)
-        if dead and not self._takes_dead_letters:
-            raise NoDeadLetterError(
-                f"the function sets {schema.ERROR_COLUMN}, and the job has no deadLetter"
-            )
+        rows, dead = self._sinks.divide(rows)
         if self._is_careful(step.queue, held.committed) and held.pieces:
             self._run_on_loop(self._deliver_or_drop(step.queue, held))
             held.check(step.queue)
@@ -176,11 +140,6 @@ class TaskRows:
             while sum(each.bytes for each in self._list_live()) > MOST_BYTES:
                 self._loop.call_soon_threadsafe(self._begin_commit)
                 self._room.wait(ROOM_SECONDS)
-
-    def _note_delay(self, rows: pa.RecordBatch) -> None:
-        stored = rows["store_timestamp"][0].value  # in microseconds; the first row is the oldest
-        if stored is not None:
-            self._delay = max(self._delay, time.time() - stored / 1e6)
 
     def bury(self, work: Work, letter: DeadLetter) -> None:
         """Keep a given-up message as a dead letter, and continue after the message."""
@@ -291,59 +250,21 @@ class TaskRows:
         return not self._is_careful(queue, held.committed)
 
     async def _write(self, cuts: Sequence[Cut]) -> None:
-        session = self._session()
-        rows = [batch for cut in cuts for batch in cut.rows]
-        dead = [batch for cut in cuts for batch in cut.dead]
-        self._number += 1
-        steps = [Step(self._group, cut.queue, cut.held.stored, cut.stop) for cut in cuts]
-        delivery = Delivery(session, self._number, steps)
-        try:
-            writing = self._loop.create_task(
-                self._run_sink(self._sinks.write, delivery, rows, dead)
+        await self._sinks.commit(
+            RowsOfCommit(
+                cuts[0].queue,
+                cuts[0].held.committed,
+                since=min(cut.since for cut in cuts),
+                rows=[batch for cut in cuts for batch in cut.rows],
+                dead=[batch for cut in cuts for batch in cut.dead],
+                steps=[Step(self._group, cut.queue, cut.held.stored, cut.stop) for cut in cuts],
+                ranges=[Range(cut.queue, cut.held.committed, cut.stop) for cut in cuts],
             )
-            await asyncio.wait([writing], timeout=SILENT_SECONDS)
-            if not writing.done():
-                text = f"rows wait, because their sink has not answered for {SILENT_SECONDS:g} s"
-                self._link.report(cuts[0].queue, cuts[0].held.committed, text)
-            written = await writing
-        except (MovedOnError, RowsRefusedError):
-            raise
-        except Exception as error:
-            if not self._is_failing:
-                text = str(error).strip().partition("\n")[0] or type(error).__name__
-                text = f"rows wait, because they cannot be written: {text}"
-                self._link.report(cuts[0].queue, cuts[0].held.committed, text)
-            self._is_failing = True
-            raise
-        self._is_failing = False
-        ranges = [Range(cut.queue, cut.held.committed, cut.stop) for cut in cuts]
-        figures = CommitFigures(
-            rows=sum(batch.num_rows for batch in (*rows, *dead)),
-            bytes=sum(batch.nbytes for batch in (*rows, *dead)),
-            age=time.monotonic() - min(cut.since for cut in cuts),
-            delay=self._delay,
         )
-        self._delay = 0.0
-        await self._settle(session, ranges, written, figures)
         with self._room:
             for cut in cuts:
                 cut.held.commit(cut.stop)
             self._room.notify_all()
-
-    async def _settle(
-        self, session: str, ranges: Sequence[Range], written: Written, figures: CommitFigures
-    ) -> None:
-        """Ask the driver to commit ranges whose rows are written."""
-        number = self._number
-        is_accepted = await self._link.commit(
-            lambda call: TaskCommit(
-                call, session, number, ranges, written.rows, written.dead, figures
-            )
-        )
-        if not is_accepted:
-            for each in written.folders:
-                await asyncio.to_thread(folders.drop, each, self._folders)
-            raise CommitRefusedError("the driver refuses the commit")
 
     def _drop(self, cuts: Sequence[Cut]) -> None:
         with self._room:
@@ -353,8 +274,7 @@ class TaskRows:
 
     def close(self) -> None:
         """Close the sinks after a write that is in progress has ended. Do not wait for that."""
-        self._sink_thread.submit(self._sinks.close)
-        self._sink_thread.shutdown(wait=False)
+        self._sinks.close()
 
     def _list_live(self) -> list[HeldRows]:
         return [each for each in self._held.values() if each.is_live()]

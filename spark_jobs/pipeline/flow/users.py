@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from contract.job_file import JobFile, JobTransform
+from contract.kinds.jobs import Mode
 from mq_client.errors import UsageError
 from spark_jobs.options import Reading
 from spark_jobs.pipeline import users_part
@@ -27,6 +28,8 @@ class FlowPart:
 def list_obstacles(job: JobFile) -> list[str]:
     """List what the job needs and a flow cannot do."""
     found = ["transform.sql"] if job.transform.sql else []
+    if job.messages is not None and job.mode is Mode.SCHEDULED:
+        found.append("a scheduled run of a group with balance Messages")
     if job.lanes > 1:
         found.append("lanes")
     master = job.spark.get("spark.master", "")
@@ -39,10 +42,10 @@ def list_obstacles(job: JobFile) -> list[str]:
 def read(job: JobFile, reading: Reading) -> FlowPart:
     """Load the user's function or query, and check that a flow can do what the job wants."""
     if obstacles := list_obstacles(job):
-        raise UsageError(
-            f"engine Flow cannot do this yet: {'; '.join(obstacles)}. Set engine to Batch, or "
-            "leave it out"
-        )
+        other = "Set engine to Batch, or leave it out"
+        if job.messages is not None:
+            other = "Only engine Flow can read a group with balance Messages. Use balance Queues"
+        raise UsageError(f"engine Flow cannot do this yet: {'; '.join(obstacles)}. {other}")
     return FlowPart(_read_function(job.transform, reading), choosing.read(job))
 
 

@@ -112,7 +112,7 @@ def test_a_pinned_jobs_task_gives_all_rows_or_names_what_is_missing(
 
     def read(topic: str) -> list[int]:
         reading = options.parse_reading({**given, "topics": topic}, is_stream=True)
-        fetcher = Fetcher(reading, reading.wanted, Sum(), 0)  # type: ignore[arg-type]
+        fetcher = Fetcher(reading, reading.wanted, Sum())  # type: ignore[arg-type]
         spec = Spec(None, None, [(topic, BROKER, 0, 0, MESSAGES)])
         asked = pa.RecordBatch.from_pydict({"value": [msgspec.json.encode(spec).decode()]})
         return [int(body) for batch in fetcher([asked]) for body in batch["body"].to_pylist()]

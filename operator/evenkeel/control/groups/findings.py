@@ -39,7 +39,9 @@ def check_by_message(
     """Check a group that is balanced by message without an order: any member gets any message."""
     by_message = ConditionReason.BY_MESSAGE
     assigned = _check_unreadable(group, seen) or Finding(ConditionType.ASSIGNED, True, by_message)
-    if (conflicted := _check_conflicted(seen)) is not None:
+    if (why := _explain_off(group, seen)) is not None:
+        assigned = Finding(ConditionType.ASSIGNED, False, ConditionReason.NOT_RUNNING, why)
+    elif group.spec.job is None and (conflicted := _check_conflicted(seen)) is not None:
         assigned = conflicted
     elif (unfit := _check_pops(seen)) is not None:
         assigned = unfit

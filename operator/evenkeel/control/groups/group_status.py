@@ -131,7 +131,7 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
             return _wait_for_balance(group, seen, waits, now)
         decision = _plan(_take_balance(group), seen, now)
         return replace(decision, happened=[*_tell_balance(group), *decision.happened])
-    if not planning.has_owners(group):
+    if not planning.has_owners(group) and group.spec.job is None:
         return _share_messages(group, seen, queues, now)
     taken = _Participants.find(group, seen, now)
     members = group.spec.consumers.members if group.spec.consumers is not None else None
@@ -140,7 +140,8 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
     kept = group.status
     adopted = _find_adopted(kept, seen.job)
     is_behind = findings.is_running(seen.job) and adopted < kept.epoch
-    plan = allowed_moves.plan_allowed_moves(group, seen, queues, taken.members, is_behind=is_behind)
+    owned = queues if planning.has_owners(group) else []  # executors that pop own no queues
+    plan = allowed_moves.plan_allowed_moves(group, seen, owned, taken.members, is_behind=is_behind)
     assignments = taken.list_assignments(plan)
     _refuse_too_long(group, assignments)
     # If this object is new, the job's checkpoint may have a higher epoch than the object. A job
@@ -170,10 +171,11 @@ def _plan(group: ConsumerGroup, seen: GroupSurroundings, now: datetime) -> Group
         last = rebalances.record(plan, times.format_time(now), status.epoch, trigger)
         status = replace_status(status, last_rebalance=last)
         happened.append(_tell_rebalance(last))
-    found = [
-        *findings.check_group(group, seen, plan),
-        *findings.check_drained(group, seen, assignments),
-    ]
+    if planning.has_owners(group):
+        found = findings.check_group(group, seen, plan)
+    else:
+        found = findings.check_by_message(group, seen, has_readers=True)
+    found += findings.check_drained(group, seen, assignments)
     decision = _finish(group, seen, status, found, now, happened)
     soon = (plan.look_again_seconds, taken.look_again_seconds)
     look_again = min((each for each in soon if each is not None), default=None)
@@ -233,7 +235,8 @@ def _wait_for_balance(
     after = _describe_balance(group.spec.balance, is_ordered=planning.is_ordered(group))
     text = f"balance changes from {before} to {after}: {why}"
     if planning.is_by_message(group) and _has_never_read(kept):
-        text = f"members may not pop yet: {why}"
+        who = "members" if group.spec.job is None else "executors"
+        text = f"{who} may not pop yet: {why}"
     found = findings.check_balance_change(group, seen, text)
     return _finish(group, seen, status, found, now)
 

@@ -227,7 +227,8 @@ class GroupObserver:
                 found = replace(found, lags=await self._fetch_lags(group, asked))
                 retries = await self._fetch_retries(group, asked) if group.status.leftovers else {}
                 found = replace(found, waiting_at=retries)
-        if group.spec.job is None:  # a job has a sink for its dead letters
+        # A job that reads by queue has a sink for its dead letters.
+        if group.spec.job is None or planning.is_by_message(group):
             with contextlib.suppress(MqError, NotReadyError):
                 found = replace(found, dead_letters=await self._fetch_dead_letters(group, asked))
         if census.is_needed(group):

@@ -160,7 +160,7 @@ def test_in_any_history_each_message_is_given_out_at_most_once_and_never_late(
                 case _:
                     pass
             assert lots.waiting_messages == sum(len(lot.messages) for lot in lots.waiting)
-            assert lots.waiting_bytes == sum(lot.size for lot in lots.waiting)
+            assert lots.held_bytes == sum(lot.size for lot in lots.held)
             assert {*lots.held} == {*lots.waiting, *called}
 
 

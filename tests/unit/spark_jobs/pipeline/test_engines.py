@@ -29,6 +29,19 @@ def test_files_without_a_transform_are_written_by_a_flow(form: str) -> None:
     assert str(found) == "Flow, because a flow can do all that this job needs"
 
 
+TERMS = {
+    "topics": ["orders"], "invisibleSeconds": 60.0, "batch": 32, "mostAttempts": 16,
+    "backoffSeconds": 10.0,
+}  # fmt: skip
+
+
+def test_a_group_that_is_balanced_by_message_needs_a_flow() -> None:
+    found = choose(messages=TERMS, sink={"format": "csv", "path": "/rows"})
+    assert str(found) == "Flow, because the group has balance Messages"
+    with pytest.raises(UsageError, match="balance Messages is for engine Flow, and .* is Batch"):
+        choose(messages=TERMS, engine="Batch")
+
+
 @pytest.mark.parametrize(
     ("changed", "obstacles"),
     [

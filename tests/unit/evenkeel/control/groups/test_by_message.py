@@ -15,12 +15,15 @@ from evenkeel.control.groups.surroundings import (
     MEMBERS_UNKNOWN,
     NOT_ASKED,
 )
+from evenkeel.control.jobs.states import JobSeen, JobState
 from tests.deciding import (
     START,
     at,
     condition,
     group,
+    message,
     owners,
+    running,
     seen,
     topic,
 )
@@ -244,3 +247,42 @@ def test_the_condition_names_both_ways_of_reading() -> None:
         "balance changes from Messages in order to Messages: the positions at the brokers are "
         "moved now"
     ]
+
+
+POPPING_JOB: dict[str, Any] = {"balance": "Messages"}
+
+
+def test_a_job_by_message_begins_when_its_positions_are_ready_and_owns_no_queues() -> None:
+    def decide(found: GroupStatus, job: JobSeen | None = None, **more: Any) -> GroupDecision:
+        return group_status.decide(group(found, **POPPING_JOB), seen(job, **more), START)
+
+    assert not group_status.is_wanted(group(GroupStatus(), **POPPING_JOB), None)
+    ended = JobSeen(JobState.ENDED)
+    early = decide(GroupStatus(), ended)
+    assert message(early, "Ready").startswith("executors may not pop yet: the positions")
+    other = decide(GroupStatus(), JobSeen(JobState.RUNNING), are_positions_ready=True)
+    assert message(other, "Ready").endswith("the driver of an earlier job still runs")
+    first = decide(GroupStatus(), ended, are_positions_ready=True)
+    assert (first.status.balance, first.status.epoch) == (Balance.MESSAGES, 1)
+    assert owners(first.status) == {"billing-0": 0, "billing-1": 0}
+    assert group_status.is_wanted(group(first.status, **POPPING_JOB), None)
+    job = running({"billing-0": "0", "billing-1": "1"}, 1)
+    later = decide(first.status, job)
+    assert (later.status.epoch, later.status.executors, later.status.queues) == (1, 2, 8)
+    assert condition(later, "Ready") == ("True", "Running")
+    assert condition(later, "Assigned") == ("True", "ByMessage")
+    unfit = decide(first.status, job, pop_trouble="no pops")
+    assert condition(unfit, "Ready") == ("False", "BrokersUnfit")
+
+
+def test_the_executors_of_a_job_by_message_come_and_go_without_queues() -> None:
+    first = group_status.decide(
+        group(POPPING, **POPPING_JOB), seen(JobSeen(JobState.STARTING)), START
+    ).status
+    job = running({"billing-0": "0", "billing-1": "1"}, 1)
+    wider = group(first, job={"executors": 3}, **POPPING_JOB)
+    grown = group_status.decide(wider, seen(job), at(1)).status
+    assert (grown.epoch, owners(grown)) == (2, dict.fromkeys(("billing-0", "billing-1", "billing-2"), 0))
+    narrow = group(grown, job={"executors": 1}, **POPPING_JOB)
+    found = group_status.decide(narrow, seen(job), at(2)).status
+    assert (found.epoch, len(found.assignments), found.moved) == (3, 1, 0)

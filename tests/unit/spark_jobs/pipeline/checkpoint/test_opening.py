@@ -23,7 +23,7 @@ OTHER = MessageQueue("bills", "broker-a", 0)
 def open_checkpoint(journal: FakeJournal) -> CheckpointState:
     entries: Any = journal
     begins = make_begins("earliest", {})
-    return CheckpointOpener(entries, begins, "g", batch_engine._settle).open()
+    return CheckpointOpener(entries, begins.find_all, "g", batch_engine._settle).open()
 
 
 def test_a_new_job_begins_where_the_brokers_say_and_writes_it_down() -> None:

@@ -64,7 +64,7 @@ def make_state(ends: Mapping[MessageQueue, int], **changed: Any) -> CheckpointSt
 
 def begin(
     folder: Path, journal: FakeJournal | JobJournal, brokers: FakeBrokers, *, skip: str = "",
-    loses: bool = False, is_scheduled: bool = False,
+    loses: bool = False, is_scheduled: bool = False, is_popping: bool = False,
 ) -> FlowBeginning:  # fmt: skip
     source = {"nameServers": "n:1", "topics": "orders", "group": "billing"}
     reading = options.parse_reading(
@@ -76,7 +76,9 @@ def begin(
     def open_sinks(query: str, term: int) -> SeparateSinks:
         return SeparateSinks(FileSink(SinkFolders(str(folder), query, term), "json"))
 
-    return FlowBeginner(entries, asked, reading, open_sinks, skip, is_scheduled).begin()
+    return FlowBeginner(
+        entries, asked, reading, open_sinks, skip, is_scheduled, is_popping=is_popping
+    ).begin()
 
 
 def test_a_new_flow_begins_where_the_brokers_say_and_writes_it_down(tmp_path: Path) -> None:
@@ -86,6 +88,19 @@ def test_a_new_flow_begins_where_the_brokers_say_and_writes_it_down(tmp_path: Pa
     assert offsets.read_offsets(found.state.offsets) == {A: 30}
     again = begin(tmp_path, journal, FakeBrokers({A: Offsets(5, 99, 0)}))
     assert again.state == found.state, "brokers are not asked again"
+
+
+def test_a_flow_that_pops_has_no_offsets_and_forgets_those_of_another_balance(
+    tmp_path: Path,
+) -> None:
+    """The positions at the brokers count. Old offsets would be sent to them."""
+    journal = FakeJournal()
+    unused: Any = None
+    found = begin(tmp_path, journal, unused, is_popping=True)
+    assert (found.state.offsets, journal.entries) == ({}, [found.state])
+    before = make_state({A: 10}, aside=offsets.write_offsets({B: 3}))
+    later = begin(tmp_path, FakeJournal([before]), unused, is_popping=True)
+    assert (later.state.offsets, later.state.aside, later.state.batch) == ({}, {}, 7)
 
 
 def test_folders_that_a_driver_has_left_are_moved_first(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ The driver's side of a flow, over real connections: what tasks may do, and what 
 The journal is a fake, so that it can fail. The test itself sends the messages of a task.
 """
 
+import contextlib
 import shutil
 import socket
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from contract.following import GroupSource, MemberRequest, Terms
+from contract.following import GroupSource, MemberRequest, PopTerms, Terms
 from mq_client.directory import Times
 from mq_client.errors import NoBrokerError
 from mq_client.values import MessageQueue
@@ -37,7 +38,7 @@ A, B, NEW = (MessageQueue("orders", "broker-a", number) for number in range(3))
 class Scene:
     """A driver with two queues, and as many slots as the test has executors."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pops: PopTerms | None = None) -> None:
         self.journal = FakeJournal()
         self.commits: list[wire.CommitFigures] = []
         self.begins: Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]] = dict
@@ -50,7 +51,7 @@ class Scene:
             beginning, journal,
             SeparateSinks(*(FileSink(SinkFolders(str(folder / name), "q", 1), "json")
                             for name in ("", "dead"))),
-            GroupSource("billing", []), lambda known: self.begins(known), SECRET,
+            GroupSource("billing", [], messages=pops), lambda known: self.begins(known), SECRET,
             self.commits.append,
         )  # fmt: skip
         self.server.start("127.0.0.1", 0)
@@ -67,6 +68,11 @@ class Scene:
         found = Task(self.server.port, slot, executor, secret)
         self.tasks.append(found)
         return found
+
+    def close(self) -> None:
+        for task in self.tasks:
+            task.close()
+        self.server.close()
 
     def begin(self) -> Task:
         """Publish one slot with both queues, and let its task hold them."""
@@ -96,9 +102,7 @@ def scene(
     monkeypatch.setattr(serving, "TERMS", Terms(session=getattr(request, "param", 600.0)))
     found = Scene(tmp_path)
     yield found
-    for task in found.tasks:
-        task.close()
-    found.server.close()
+    found.close()
 
 
 def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path: Path) -> None:
@@ -111,6 +115,25 @@ def test_a_commit_is_in_the_journal_before_the_task_knows(scene: Scene, tmp_path
     assert (entry.batch, [each.written for each in entry.pending]) == (0, [str(written)])
     assert (tmp_path / "query=q/batch=0").is_dir()
     assert scene.server.ends == {A: 15, B: 20}
+
+
+def test_tasks_that_pop_hold_no_queues_and_commit_as_long_as_their_session_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))
+    with contextlib.closing(Scene(tmp_path, PopTerms(["orders"], 60.0, 32, 16, 10.0))) as scene:
+        scene.publish({}, a="1", b="2")
+        task, other = scene.task("a", "1"), scene.task("b", "2")
+        assert (task.ask(), other.ask()) == (set(), set())
+        assert wait_for(lambda: scene.server.adopted_epoch, bool) == 1
+        for each in (task, other):
+            text = f"{each.slot} waits"
+            each.say(wire.TaskTrouble(NEW, 5, text, Consequence.QUEUE_WAITS))
+            assert wait_for(lambda: scene.server.trouble, text.__eq__) == text
+        assert other.commit(1) == wire.Settled(1, is_accepted=True)
+        assert wait_for(lambda: scene.server.trouble, lambda it: it is None) is None
+        task.session = "an earlier session"
+        assert task.commit(1) == wire.Settled(1, is_accepted=False)
 
 
 def test_a_folder_that_was_moved_is_not_missed_while_the_next_one_cannot_be_moved(

@@ -18,7 +18,7 @@ from mq_client.columns import SCHEMA
 from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
 from spark_jobs import options
-from spark_jobs.pipeline.flow import task_rows
+from spark_jobs.pipeline.flow import task_rows, task_sinks
 from spark_jobs.pipeline.flow.calls import UsersCalls
 from spark_jobs.pipeline.flow.rows import HandledPiece
 from spark_jobs.pipeline.flow.sinks.files import FileSink
@@ -484,7 +484,7 @@ def test_a_sink_that_is_away_is_reported_once_and_gets_the_rows_later(tmp_path: 
 def test_a_sink_that_does_not_answer_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(task_rows, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(task_sinks, "SILENT_SECONDS", 0.05)
 
     async def play(it: Scene, sinks: ScriptedSinks) -> None:
         write, answers = sinks.write, threading.Event()

@@ -38,6 +38,17 @@ def test_what_a_flow_cannot_do_is_named_with_what_can(changed: dict[str, Any], n
         users.read(make_job_file(**changed), READING)
 
 
+def test_a_group_that_is_balanced_by_message_is_never_told_to_use_batches() -> None:
+    terms = {
+        "topics": ["orders"], "invisibleSeconds": 60.0, "batch": 32, "mostAttempts": 16,
+        "backoffSeconds": 10.0,
+    }  # fmt: skip
+    with pytest.raises(UsageError, match=r"transform.sql\. .* Use balance Queues"):
+        users.read(make_job_file(messages=terms, transform={"sql": "SELECT 1"}), READING)
+    with pytest.raises(UsageError, match="a scheduled run of a group with balance Messages"):
+        users.read(make_job_file(messages=terms, mode="Scheduled"), READING)
+
+
 def test_a_job_without_a_function_writes_the_rows_as_they_are() -> None:
     found = users.read(make_job_file(spark={"spark.master": "local-cluster[2,1,1024]"}), READING)
     assert found.function is None
