@@ -96,7 +96,7 @@ def skip(group: ConsumerGroup, moment: str) -> AnnotationRequest:
     _require_job(group, "skip")
     if planning.is_by_message(group):
         raise EvenkeelError(
-            f"{group} has balance Messages: its job has no offsets, so it never stops at lost messages"
+            f"{group} has balance Messages: its job keeps no offsets, so no loss ever stops it"
         )
     if _is_true(group, ConditionType.READY):
         raise EvenkeelError(f"{group} is Ready: there is nothing to skip")

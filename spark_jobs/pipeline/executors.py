@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pyspark import RDD, SparkContext
 from pyspark.serializers import UTF8Deserializer
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import pandas_udf
+from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.util import PythonEvalType
 
 Found = TypeVar("Found")

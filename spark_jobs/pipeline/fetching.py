@@ -190,7 +190,9 @@ def plan_tasks(
     for each in ranges:
         by_slot.get(owners.get(each.queue, ""), orphans).append(each)
 
-    def make_task(slot: str | None, executor: Executor | None, part: Sequence[Range]) -> ExecutorTask:
+    def make_task(
+        slot: str | None, executor: Executor | None, part: Sequence[Range]
+    ) -> ExecutorTask:
         name = executor.id if executor else None
         spec = Spec(slot, name, list(map(write_range, part)), attempt, is_skipping)
         return ExecutorTask(msgspec.json.encode(spec).decode(), executor)

@@ -175,7 +175,11 @@ MUTATIONS = [
     # Popped messages are acknowledged after the commit of their rows, and only in its session.
     (POPPED, "        call.ended.result()\n", ""),
     (POPPED, "for each in calls if each.session == session]", "for each in calls]"),
-    (POPPED, "                await self._commit([each])\n", "                _end([each], error)\n"),
+    (
+        POPPED,
+        "                await self._commit([each])\n",
+        "                _end([each], error)\n",
+    ),
     (POPPED, "            _give_back(current, str(error))\n", "            _end(current, None)\n"),
     (POPPED, "        self._is_hurried.set()\n", "        pass\n"),
     (SERVING, " or self._source.messages is not None", ""),

@@ -67,8 +67,7 @@ class FlowBeginner:
         After an error, this may be called again.
         """
         group = self.reading.group
-        find_begins = dict if self.is_popping else self.begins.find_all
-        state = CheckpointOpener(self.journal, find_begins, group, self._settle).open()
+        state = CheckpointOpener(self.journal, self._find_begins, group, self._settle).open()
         if self.is_popping:
             return FlowBeginning(state)
         if skipping.is_open(self.skip, state.skip):
@@ -78,6 +77,9 @@ class FlowBeginner:
         else:
             beginning = FlowBeginning(state)
         return self._find_run(beginning) if self.is_scheduled else beginning
+
+    def _find_begins(self) -> Mapping[MessageQueue, int]:
+        return {} if self.is_popping else self.begins.find_all()
 
     def _settle(self, state: CheckpointState) -> CheckpointState:
         """Finish the last commit of a flow, or forget the planned batches of a job with batches."""

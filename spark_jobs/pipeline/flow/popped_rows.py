@@ -31,9 +31,9 @@ from spark_jobs.pipeline.flow.task_sinks import CommitRefusedError, RowsOfCommit
 log = logging.getLogger("evenkeel.job")
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Pauses between attempts to write rows."""
-NEXT_SESSION_SECONDS, LOOK_SECONDS = 2.0, 0.05
+LOOKS, LOOK_SECONDS = 40, 0.05
 """
-How long to wait for the next session after the driver has refused a commit. Until then, it would
+How often to look for the next session after the driver has refused a commit. Until then, it would
 refuse more, and their messages would be given back again and again.
 """
 
@@ -136,8 +136,9 @@ class PoppedRows:
             await self._commit(current)
         except CommitRefusedError as error:
             _give_back(current, str(error))
-            until = time.monotonic() + NEXT_SESSION_SECONDS
-            while self._session() == session and time.monotonic() < until:
+            for _ in range(LOOKS):
+                if self._session() != session:
+                    break
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _commit(self, calls: Sequence[WaitingCall]) -> None:

@@ -71,6 +71,7 @@ class FlowTask:
         calls, metrics = UsersCalls(self.function), Metrics()
         parts = (link, calls, self.reading, self.sinks, lambda: running.session)
         rows: TaskRows | PoppedRows
+        running: Running
         works = [link.run(), _watch(calls, link)]
         if self.is_popping:
             rows = popped = PoppedRows(*parts, self.commit_seconds)

@@ -38,7 +38,7 @@ TERMS = {
 def test_a_group_that_is_balanced_by_message_needs_a_flow() -> None:
     found = choose(messages=TERMS, sink={"format": "csv", "path": "/rows"})
     assert str(found) == "Flow, because the group has balance Messages"
-    with pytest.raises(UsageError, match="balance Messages is for engine Flow, and .* is Batch"):
+    with pytest.raises(UsageError, match=r"balance Messages is for engine Flow, and .* is Batch"):
         choose(messages=TERMS, engine="Batch")
 
 

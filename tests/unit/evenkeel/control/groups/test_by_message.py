@@ -282,7 +282,10 @@ def test_the_executors_of_a_job_by_message_come_and_go_without_queues() -> None:
     job = running({"billing-0": "0", "billing-1": "1"}, 1)
     wider = group(first, job={"executors": 3}, **POPPING_JOB)
     grown = group_status.decide(wider, seen(job), at(1)).status
-    assert (grown.epoch, owners(grown)) == (2, dict.fromkeys(("billing-0", "billing-1", "billing-2"), 0))
+    assert (grown.epoch, owners(grown)) == (
+        2,
+        dict.fromkeys(("billing-0", "billing-1", "billing-2"), 0),
+    )
     narrow = group(grown, job={"executors": 1}, **POPPING_JOB)
     found = group_status.decide(narrow, seen(job), at(2)).status
     assert (found.epoch, len(found.assignments), found.moved) == (3, 1, 0)

@@ -14,7 +14,7 @@ from mq_client.messages import StoredMessage
 from spark_jobs import options
 from spark_jobs.pipeline.flow import popped_rows
 from spark_jobs.pipeline.flow.calls import UsersCalls
-from spark_jobs.pipeline.flow.popped_rows import PoppedRows
+from spark_jobs.pipeline.flow.popped_rows import PoppedRows, WaitingCall
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, RowsRefusedError, Written
 from spark_jobs.pipeline.flow.task_sinks import NoDeadLetterError
 from spark_jobs.pipeline.flow.wire import TaskCommit
@@ -81,6 +81,18 @@ class Brokerless:
         pass
 
 
+class CountedRows(PoppedRows):
+    """Lets a test wait until calls have made their rows."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.made = asyncio.Semaphore(0)
+
+    def _add(self, call: WaitingCall) -> None:
+        super()._add(call)
+        self.made.release()
+
+
 class Calls:
     """Calls the handler in threads, as a task does."""
 
@@ -88,7 +100,7 @@ class Calls:
         link: Any = there
         sinks: Any = there
         self.session = "s"
-        self.rows = PoppedRows(
+        self.rows = CountedRows(
             link, UsersCalls(function), READING, sinks, lambda: self.session, seconds
         )
         self._threads = ThreadPoolExecutor(8)
@@ -97,6 +109,11 @@ class Calls:
     def begin(self, *bodies: bytes) -> "asyncio.Future[None]":
         messages = [make_message(body) for body in bodies]
         return asyncio.get_running_loop().run_in_executor(self._threads, self.rows, messages)
+
+    async def wait_until_made(self, count: int = 1) -> None:
+        """Wait until so many more calls have made their rows."""
+        for _ in range(count):
+            await self.rows.made.acquire()
 
     async def close(self) -> None:
         if self.committing.done():  # the test has closed it
@@ -143,8 +160,7 @@ def test_calls_that_wait_are_committed_together() -> None:
         first = calls.begin(b"1")
         await there.asked.wait()
         others = [calls.begin(b"2"), calls.begin(b"3")]
-        while len(calls.rows._waiting) < 2:
-            await asyncio.sleep(0.01)
+        await calls.wait_until_made(3)
         there.gate.set()
         await asyncio.gather(first, *others)
 
@@ -157,8 +173,7 @@ def test_rows_that_a_sink_refuses_fail_their_own_call_only() -> None:
         first = calls.begin(b"1")
         await there.asked.wait()
         bad, good = calls.begin(b"bad"), calls.begin(b"2")
-        while len(calls.rows._waiting) < 2:
-            await asyncio.sleep(0.01)
+        await calls.wait_until_made(3)
         there.gate.set()
         await asyncio.gather(first, good)
         with pytest.raises(RowsRefusedError):
@@ -175,8 +190,7 @@ def test_a_refused_commit_gives_messages_back_and_the_next_one_waits_for_a_sessi
             await calls.begin(b"1")
         there.refuses = False
         late = calls.begin(b"2")
-        while not calls.rows._waiting:
-            await asyncio.sleep(0.01)
+        await calls.wait_until_made(2)
         calls.session = "t"
         with pytest.raises(GiveBackError, match="the session is over"):
             await late
@@ -192,8 +206,7 @@ def test_a_task_that_is_told_to_end_commits_without_a_pause() -> None:
         there.gate.set()
         await calls.begin(b"1")
         last = calls.begin(b"2")
-        while not calls.rows._waiting:
-            await asyncio.sleep(0.01)
+        await calls.wait_until_made(2)
         calls.rows.hurry()
         await last
 
@@ -232,8 +245,7 @@ def test_a_task_that_ends_ends_the_calls_that_wait() -> None:
         begun = calls.begin(b"1")
         await there.asked.wait()
         waiting = calls.begin(b"2")
-        while not calls.rows._waiting:
-            await asyncio.sleep(0.01)
+        await calls.wait_until_made(2)
         await calls.close()
         for each in (begun, waiting):
             with pytest.raises(GiveBackError, match="the task ends"):

@@ -127,13 +127,14 @@ def test_tasks_that_pop_hold_no_queues_and_commit_as_long_as_their_session_lasts
         assert (task.ask(), other.ask()) == (set(), set())
         assert wait_for(lambda: scene.server.adopted_epoch, bool) == 1
         for each in (task, other):
-            text = f"{each.slot} waits"
-            each.say(wire.TaskTrouble(NEW, 5, text, Consequence.QUEUE_WAITS))
-            assert wait_for(lambda: scene.server.trouble, text.__eq__) == text
+            each.say(wire.TaskTrouble(NEW, 5, f"{each.slot} waits", Consequence.QUEUE_WAITS))
+        assert wait_for(lambda: scene.server.trouble, lambda it: "1 more" in (it or ""))
         assert other.commit(1) == wire.Settled(1, is_accepted=True)
+        assert wait_for(lambda: scene.server.trouble, lambda it: it == "a waits") == "a waits"
+        assert task.commit(1) == wire.Settled(1, is_accepted=True)
         assert wait_for(lambda: scene.server.trouble, lambda it: it is None) is None
         task.session = "an earlier session"
-        assert task.commit(1) == wire.Settled(1, is_accepted=False)
+        assert task.commit(1) == wire.Settled(2, is_accepted=False)
 
 
 def test_a_folder_that_was_moved_is_not_missed_while_the_next_one_cannot_be_moved(
