@@ -32,9 +32,12 @@ Value = TypeVar("Value")
 VERSION = "5.4.0"
 CLUSTER = "DefaultCluster"
 LIBRARIES = [f"org.apache.rocketmq:rocketmq-{part}:{VERSION}" for part in ("namesrv", "broker")]
-REFUSING_DISK_PERCENT = 90
-"""RocketMQ refuses messages above this disk usage. Its properties can only lower the limit."""
-MOST_DISK_PERCENT = 88
+DELETING_DISK_PERCENT = 85
+"""
+From this disk usage on, RocketMQ deletes its oldest messages, read or not. Its properties can only
+lower the limit.
+"""
+MOST_DISK_PERCENT = 83
 _STOP_SECONDS = 300.0
 _REGISTER_SECONDS = 300.0
 _PAUSE_SECONDS = 0.05
@@ -361,12 +364,12 @@ def run(
 
 
 def check_disk(path: Path, used: int, free: int) -> None:
-    """Refuse a disk on which brokers would soon refuse messages."""
+    """Refuse a disk on which brokers would soon delete messages."""
     percent = 100 * used / (used + free)
     if percent > MOST_DISK_PERCENT:
         raise process.SandboxError(
-            f"the disk of {path} is {percent:.0f} % full, and RocketMQ accepts no messages when it "
-            f"is more than {REFUSING_DISK_PERCENT} % full: free some space"
+            f"the disk of {path} is {percent:.0f} % full, and RocketMQ deletes messages, read or "
+            f"not, when it is more than {DELETING_DISK_PERCENT} % full: free some space"
         )
 
 

@@ -1,11 +1,13 @@
 """
-A driver or a task dies at a step of a commit, and the table has each message once.
+A driver or a task dies at a step of a commit, and the sink has each message as often as promised.
 
-The journal is in memory; driver, connection, task and table are real. The messages of the only
+The journal is in memory; driver, connection, task and sink are real. The messages of the only
 queue are numbers. In PostgreSQL multiples of five are dead letters.
 """
 
 import asyncio
+import contextlib
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,13 +18,16 @@ import pyarrow as pa
 import pytest
 
 from contract.following import GroupSource, Terms
-from follower.positions import Step
+from follower.positions import MovedOnError, Step
 from follower.work import Work
+from mq_client import blocking
 from mq_client.messages import StoredMessage
 from mq_client.values import MessageQueue
+from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
 from spark_jobs import journal as offsets
 from spark_jobs import options
+from spark_jobs import sink as sending
 from spark_jobs.pipeline.assignments import JobAssignment
 from spark_jobs.pipeline.checkpoint.journal import CheckpointState
 from spark_jobs.pipeline.flow import serving, wire
@@ -30,12 +35,15 @@ from spark_jobs.pipeline.flow.beginning import FlowBeginning
 from spark_jobs.pipeline.flow.calls import Function, UsersCalls
 from spark_jobs.pipeline.flow.serving import FlowServer
 from spark_jobs.pipeline.flow.sinks import postgres as sink
+from spark_jobs.pipeline.flow.sinks.functions import FunctionSink
 from spark_jobs.pipeline.flow.sinks.kinds import Delivery, FlowSinks, Written
 from spark_jobs.pipeline.flow.sinks.postgres import PostgresSinks
 from spark_jobs.pipeline.flow.sinks.separate import SeparateSinks
 from spark_jobs.pipeline.flow.sinks.tables import TableSink
+from spark_jobs.pipeline.flow.sinks.topics import TopicSink
 from spark_jobs.pipeline.flow.task_rows import TaskRows
 from tests.flows import SECRET, DiedError, DyingStage, FakeJournal, Task
+from tests.real.spark.source import list_stored
 from tests.tables import LAKE_TABLES, LakeTable
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -45,7 +53,7 @@ READING = options.parse_reading(
 )
 DRIVER_STEPS = ("before the entry", "after the entry")
 TASK_STEPS = ("before it writes", "before it commits", "before it hears the answer")
-IN_TRANSACTION = "while it writes"
+WHILE_WRITING = "while it writes"
 COMMITS = (1, 2, MESSAGES // IN_COMMIT)
 """The first commit, one in the middle, and the last."""
 
@@ -60,6 +68,48 @@ def divide_by_five(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch
         numbers = list(map(int, batch["body"].to_pylist()))
         errors = [None if number % 5 else "a multiple" for number in numbers]
         yield pa.RecordBatch.from_pydict({"number": numbers, "_error": errors})
+
+
+def list_bodies(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.select(["body"])
+
+
+class KeepingFunction:
+    """A user's function that keeps rows and positions in one database."""
+
+    def __init__(self, path: Path, pass_step: Callable[[str], None]) -> None:
+        self._connect = lambda: contextlib.closing(sqlite3.connect(path))
+        self._pass_step = pass_step
+        with self._connect() as database:
+            database.execute("CREATE TABLE rows (number int)")
+            database.execute("CREATE TABLE positions (queue int PRIMARY KEY, offset int)")
+
+    def read_position(self, _: str, queue: MessageQueue) -> int | None:
+        with self._connect() as database:
+            return self._find(database, queue)
+
+    def __call__(self, batches: list[pa.RecordBatch], steps: Sequence[Step]) -> None:
+        with self._connect() as database, database:
+            database.execute("BEGIN IMMEDIATE")
+            for step in steps:
+                if self._find(database, step.queue) != step.begin:
+                    raise MovedOnError
+                database.execute("REPLACE INTO positions VALUES (?, ?)", (step.queue.id, step.end))
+            for batch in batches:
+                numbers = zip(batch["number"].to_pylist(), strict=True)
+                database.executemany("INSERT INTO rows VALUES (?)", numbers)
+            self._pass_step(WHILE_WRITING)
+
+    def list_rows(self) -> list[int]:
+        with self._connect() as database:
+            return [number for (number,) in database.execute("SELECT number FROM rows")]
+
+    @staticmethod
+    def _find(database: sqlite3.Connection, queue: MessageQueue) -> int | None:
+        query = "SELECT offset FROM positions WHERE queue = ?"
+        found = database.execute(query, (queue.id,)).fetchone()
+        return found[0] if found else None
 
 
 class Stage(DyingStage):
@@ -197,7 +247,7 @@ def play(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("commit", COMMITS)
-@pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS, IN_TRANSACTION])
+@pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS, WHILE_WRITING])
 def test_postgresql_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
     postgres_address: str, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +256,7 @@ def test_postgresql_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
     def copy_or_die(*arguments: Any) -> None:
         copy(*arguments)
         if arguments[1] == "rows":
-            stage.pass_step(IN_TRANSACTION)
+            stage.pass_step(WHILE_WRITING)
 
     monkeypatch.setattr(sink, "_copy", copy_or_die)
     with psycopg.connect(postgres_address, autocommit=True) as database:
@@ -235,3 +285,63 @@ def test_a_lake_table_has_every_message_once_whoever_dies_at_any_step_of_a_commi
     sinks = SeparateSinks(TableSink(lake.place, has_positions=True))
     play(Stage(sinks, list_numbers, step, commit), monkeypatch)
     assert Counter(lake.read()["number"].to_pylist()) == Counter(range(MESSAGES))
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS, WHILE_WRITING])
+def test_a_function_with_positions_has_every_message_once_whoever_dies_at_any_step_of_a_commit(
+    tmp_path: Path, step: str, commit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = KeepingFunction(tmp_path / "kept.db", lambda at: stage.pass_step(at))
+    stage = Stage(SeparateSinks(FunctionSink(function)), list_numbers, step, commit)
+    play(stage, monkeypatch)
+    assert Counter(function.list_rows()) == Counter(range(MESSAGES))
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS, WHILE_WRITING])
+def test_a_function_has_again_only_messages_of_the_commit_at_which_somebody_died(
+    step: str, commit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+
+    def write(batches: list[pa.RecordBatch], _: Sequence[Step]) -> None:
+        numbers = [number for batch in batches for number in batch["number"].to_pylist()]
+        found.extend(numbers[:2])
+        stage.pass_step(WHILE_WRITING)
+        found.extend(numbers[2:])
+
+    stage = Stage(SeparateSinks(FunctionSink(write)), list_numbers, step, commit)
+    play(stage, monkeypatch)
+    check_at_least_once(found, commit)
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.parametrize("step", [*DRIVER_STEPS, *TASK_STEPS, WHILE_WRITING])
+def test_a_topic_has_again_only_messages_of_the_commit_at_which_somebody_died(
+    rocketmq: RocketMq, client: blocking.Client, topic: str, step: str, commit: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    send, sent = sending.send, 0
+
+    def send_or_die(rows: Iterable[pa.RecordBatch], to: options.Sending) -> None:
+        nonlocal sent
+        for batch in rows:
+            for part in (batch.slice(0, 2), batch.slice(2)):
+                send([part], to)
+                sent += len(part)
+                if part.num_rows == 2:
+                    stage.pass_step(WHILE_WRITING)
+
+    monkeypatch.setattr(sending, "send", send_or_die)
+    to = options.parse_sending({"nameServers": rocketmq.name_server.address, "topic": topic})
+    stage = Stage(SeparateSinks(TopicSink(to)), list_bodies, step, commit)
+    play(stage, monkeypatch)
+    check_at_least_once([int(each.body) for each in list_stored(client, topic, sent)], commit)
+
+
+def check_at_least_once(found: Iterable[int], commit: int) -> None:
+    times = Counter(found)
+    assert times.keys() == set(range(MESSAGES))
+    first = (commit - 1) * IN_COMMIT
+    assert times - Counter(range(MESSAGES)) <= Counter(range(first, first + IN_COMMIT))

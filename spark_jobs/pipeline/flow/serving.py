@@ -207,7 +207,10 @@ class FlowServer:
     async def _run(self, host: str, port: int, started: "Future[int]") -> None:
         self._loop = asyncio.get_running_loop()
         try:
-            server = await asyncio.start_server(self._serve, host, port, limit=wire.MOST_LINE_BYTES)
+            server = await asyncio.start_server(
+                lambda *connection: self._start(self._serve(*connection)),
+                host, port, limit=wire.MOST_LINE_BYTES,
+            )  # fmt: skip
         except OSError as error:
             started.set_exception(error)
             return

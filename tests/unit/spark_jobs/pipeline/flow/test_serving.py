@@ -5,6 +5,7 @@ The journal is a fake, so that it can fail. The test itself sends the messages o
 """
 
 import contextlib
+import logging
 import shutil
 import socket
 import time
@@ -428,6 +429,17 @@ def test_the_epoch_is_adopted_when_every_queue_is_where_it_belongs(scene: Scene)
     assert second.ask() == set()
     assert first.ask(A) == {A, B}
     assert scene.server.adopted_epoch == 2
+
+
+def test_a_driver_ends_its_connections_without_an_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(tmp_path)
+    task = scene.begin()
+    scene.server.close()
+    assert task.hear() is None
+    task.close()
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
 def test_a_driver_that_ends_in_order_leaves_no_folders_in_the_journal(tmp_path: Path) -> None:
