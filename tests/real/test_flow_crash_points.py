@@ -79,7 +79,7 @@ class KeepingFunction:
     """A user's function that keeps rows and positions in one database."""
 
     def __init__(self, path: Path, pass_step: Callable[[str], None]) -> None:
-        self._connect = lambda: contextlib.closing(sqlite3.connect(path))
+        self._path = path
         self._pass_step = pass_step
         with self._connect() as database:
             database.execute("CREATE TABLE rows (number int)")
@@ -104,6 +104,9 @@ class KeepingFunction:
     def list_rows(self) -> list[int]:
         with self._connect() as database:
             return [number for (number,) in database.execute("SELECT number FROM rows")]
+
+    def _connect(self) -> contextlib.closing[sqlite3.Connection]:
+        return contextlib.closing(sqlite3.connect(self._path))
 
     @staticmethod
     def _find(database: sqlite3.Connection, queue: MessageQueue) -> int | None:
