@@ -6,6 +6,7 @@ Follow an assignment with a handler of your own, from the command line.
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             credentials=access.read_credentials(options),
             tls=access.make_tls(options),
         )
+        gc.freeze()  # otherwise the collector visits everything that Python has loaded
         asyncio.run(_run(follower))
     except (FollowerError, errors.UsageError) as error:
         print(f"follower: {error}", file=sys.stderr)

@@ -400,6 +400,18 @@ class WaitingSum(Part, frozen=True):
     """Number of pops that wait for a message."""
 
 
+class PopStore(enum.Enum):
+    FILES = "Files"
+    ROCKSDB = "RocksDB"
+
+
+class BrokerStore(Part, frozen=True):
+    broker: Text
+    """Name of a broker group."""
+    store: PopStore
+    """Where it keeps the messages that are popped and not acknowledged."""
+
+
 class JobRecord(Part, frozen=True):
     ended_at: str = ""
     """Time when the last driver ended."""
@@ -466,6 +478,8 @@ class GroupStatus(Part, frozen=True):
     Number of messages in RocketMQ's topic for the group's dead letters, at all brokers. For a group
     without a job, or with balance Messages.
     """
+    stores: Annotated[list[BrokerStore], Meta(max_length=256), key_by("broker")] = []
+    """With balance Messages: where each broker keeps popped messages."""
     balance: Balance = Balance.QUEUES
     """How members may read now. It follows spec.balance when nobody reads in the old way."""
     ordered: bool = False

@@ -84,6 +84,7 @@ def describe_group(group: ConsumerGroup) -> dict[str, object]:
         "lag": status.lag,
         "waiting": status.waiting and msgspec.structs.asdict(status.waiting),
         "deadLetters": status.dead_letters,
+        "stores": {each.broker: each.store.value for each in status.stores},
         "ready": ready["ready"].plain,
         "reason": ready["why"].plain,
     }

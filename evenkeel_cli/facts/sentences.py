@@ -196,6 +196,7 @@ def _list_rules(explained: Explanation) -> list[str]:
     measured = [f"{found.capitalize()}."] if found else []
     if dead := words.describe_dead_letters(group):
         measured.append(f"{dead}.")
+    measured += [f"{each}." for each in words.describe_stores(group)]
     if why := planning.explain_no_plan(group):
         return [f"{why}.", *measured]
     return [

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from contract.conditions import ConditionReason, ConditionType
-from contract.kinds.groups import StrategyChoice
+from contract.kinds.groups import PopStore, StrategyChoice
 from contract.kinds.parts import Condition
 from evenkeel import planning, times
 from evenkeel.objects import ConsumerGroup
@@ -42,6 +42,13 @@ _MEANINGS: Mapping[tuple[str, str], str] = {
     ): ("Spark runs each task on the executor that it is assigned to"),
 }
 
+_STORES: Mapping[PopStore, str] = {
+    PopStore.FILES: "{brokers} {keep} popped messages in files: with less than 1 GiB of direct "
+    "memory, RocketMQ may lose messages that should come again",
+    PopStore.ROCKSDB: "{brokers} {keep} popped messages in RocksDB, which RocketMQ does not copy "
+    "to slaves",
+}
+
 
 def format_age(moment: str, now: datetime) -> str:
     """Write how much time has passed since a moment."""
@@ -70,6 +77,19 @@ def describe_waiting(group: ConsumerGroup) -> str:
         return f"waiting at the brokers, apart from the lag of the queues: {retries}"
     ready = count(found.ready, "ready message")
     return f"waiting at the brokers: {ready}, {retries}, {count(found.parked, 'pop')}"
+
+
+def describe_stores(group: ConsumerGroup) -> list[str]:
+    """Say where the brokers keep popped messages, and what can go wrong there."""
+    brokers: dict[PopStore, list[str]] = {}
+    for each in group.status.stores:
+        brokers.setdefault(each.store, []).append(each.broker)
+    return [
+        _STORES[store].format(
+            brokers=join_names(names), keep="keeps" if len(names) == 1 else "keep"
+        )
+        for store, names in brokers.items()
+    ]
 
 
 def describe_dead_letters(group: ConsumerGroup) -> str:

@@ -168,9 +168,14 @@ def _find_rocksdb(directory: Directory, masters: Masters) -> Flow[Masters]:
     found: dict[tuple[str, str], str] = {}
     for place, address in masters.items():
         settings = yield from flows.ask(address, GetBrokerSettings(), directory.times.answer)
-        if settings.get(ROCKSDB) == "true":
+        if has_rocksdb(settings):
             found[place] = address
     return found
+
+
+def has_rocksdb(settings: Mapping[str, str]) -> bool:
+    """Whether a broker with these settings keeps popped messages in RocksDB."""
+    return settings.get(ROCKSDB) == "true"
 
 
 def _clamp(offset: int, stored: Offsets) -> int:

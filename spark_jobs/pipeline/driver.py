@@ -52,10 +52,10 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
                     context, job, reading, flow, assignments, stop, str(choice), start
                 )
         users = users_part.read(job, assignments.confirm)
-        with session.open_session(job, start) as spark:
+        with session.open_context(job, session.SETTINGS, start) as context:
             _stop_on_signals(stop)  # as above
             return batch_engine.run(
-                spark, job, reading, users, assignments, stop, str(choice), start
+                context, job, reading, users, assignments, stop, str(choice), start
             )
     except (UsageError, UsersPartError) as error:
         log.error("the job cannot start: %s", error)

@@ -37,6 +37,11 @@ class ExecutorRequests:
         """Request executors from now on, because there is something to read."""
         self._is_needed = True
 
+    def begin(self) -> None:
+        """Request executors now, so that they start while the driver gets ready."""
+        self.need()
+        self.resize(self.count, [])
+
     def is_ending(self, executor: str) -> bool:
         """Whether this executor was told to end."""
         return executor in self._ending
@@ -137,10 +142,16 @@ class ExecutorSlots:
                 if slot.executor is not None and slot.executor in self._registered
             }
 
+    @property
+    def usable(self) -> dict[str, Executor]:
+        """The slots that are filled, without executors that were told to end."""
+        filled = self.filled.items()
+        return {slot: each for slot, each in filled if not self._requests.is_ending(each.id)}
+
     def find_usable(self) -> dict[str, Executor]:
-        """Find slots with usable executors. Tasks on a lost or ending executor would wait."""
-        usable = {each for each in self._executors.list() if not self._requests.is_ending(each.id)}
-        return {slot: each for slot, each in self.filled.items() if each in usable}
+        """Ask Spark which executors of `usable` are still there: tasks on a lost one would wait."""
+        registered = set(self._executors.list())
+        return {slot: each for slot, each in self.usable.items() if each in registered}
 
 
 def add_named(known: Slots, names: Iterable[str]) -> Slots:

@@ -8,9 +8,9 @@ checks that tasks run at their locations.
 """
 
 import functools
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
@@ -52,29 +52,29 @@ class RegisteredExecutors:
     Lists the executors that are registered with the driver, fast enough to be called in a loop.
 
     To make a new list takes six calls of the JVM for each executor. So the list is kept while the
-    ids of the executors stay the same. A few calls read all ids.
+    ids of the executors stay the same. Two calls read all ids.
     """
 
     def __init__(self, context: SparkContext) -> None:
         """Ask nothing yet."""
-        self._context = context
+        self._java = _find_java(context)
         self._known: list[Executor] = []
 
     def list(self) -> list[Executor]:
         """List the executors that are registered now."""
         # Spark registers an executor before it lists it. Until then, each call makes a new list.
-        if not self._known or _list_ids(self._context) != {each.id for each in self._known}:
-            self._known = _list_all(self._context)
+        if not self._known or _list_ids(self._java) != {each.id for each in self._known}:
+            self._known = _list_all(self._java)
         return self._known
 
 
-def _list_ids(context: SparkContext) -> set[str]:
-    text = _find_java(context).getExecutorIds().mkString(SEPARATOR)
+def _list_ids(java: Any) -> set[str]:
+    text = java.getExecutorIds().mkString(SEPARATOR)
     return set(text.split(SEPARATOR)) if text else set()
 
 
-def _list_all(context: SparkContext) -> list[Executor]:
-    found = _find_java(context).statusStore().executorList(True)
+def _list_all(java: Any) -> list[Executor]:
+    found = java.statusStore().executorList(True)
     return [
         Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores())
         for each in (found.apply(index) for index in range(found.length()))
@@ -98,13 +98,14 @@ class ArrowFunction:
     """
 
     def __init__(self, function: Callable[[Iterable[Any]], Iterator[Any]], ddl: str) -> None:
-        """Convert nothing yet. `ddl` has the columns of the function's rows."""
+        """Convert the function. `ddl` has the columns of its rows."""
         kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-        self._udf: Any = pandas_udf(function, returnType=ddl, functionType=kind)  # type: ignore[call-overload]  # PySpark does so itself
+        udf: Any = pandas_udf(function, returnType=ddl, functionType=kind)  # type: ignore[call-overload]  # PySpark does so itself
+        self._column = udf("value")
 
     def map(self, tasks: DataFrame) -> DataFrame:
         """Call the function in these tasks."""
-        found = tasks._jdf.mapInArrow(self._udf(tasks["value"])._jc, False, None)
+        found = tasks._jdf.mapInArrow(self._column._jc, False, None)
         return DataFrame(found, tasks.sparkSession)
 
 
@@ -201,21 +202,17 @@ def _decommission(context: SparkContext, names: Sequence[str], *, is_for_good: b
 def _make_placed(context: SparkContext, wanted: Sequence[ExecutorTask]) -> Any:
     """Make an RDD of strings, with a partition for each task at the task's location."""
     java = _find_classes(context._jvm)
-    by_executor: dict[Executor | None, list[str]] = defaultdict(list)
-    for task in wanted:
-        by_executor[task.executor].append(task.spec)
-    pairs = java.array_list()
-    # The JVM is called a few times for each executor, because a call for each task would take
-    # seconds in all.
-    for executor, specs in by_executor.items():
-        location = [] if executor is None else [executor.location]
-        locations = java.collections.nCopies(len(specs), java.to_scala(java.list.of(*location)))
-        placed = java.send_strings(specs).zip(java.to_scala(locations))
-        pairs.addAll(java.converters.asJava(placed))
-    return _find_java(context).makeRDD(java.to_scala(pairs), java.tag)
+    ordered = sorted(wanted, key=_name_location)
+    places = tuple((name, len(list(each))) for name, each in groupby(ordered, _name_location))
+    specs = java.send_strings([task.spec for task in ordered])
+    return _find_java(context).makeRDD(specs.zip(_make_locations(java, places)), java.tag)
 
 
-@dataclass(frozen=True, slots=True)
+def _name_location(task: ExecutorTask) -> str:
+    return "" if task.executor is None else task.executor.location
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _JavaClasses:
     """What `make_tasks` needs. To find a class takes a call for each part of its name."""
 
@@ -248,6 +245,21 @@ def _find_classes(jvm: Any) -> _JavaClasses:
         tag=jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.String")),
         encoder=jvm.org.apache.spark.sql.Encoders.STRING(),
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _make_locations(java: _JavaClasses, places: tuple[tuple[str, int], ...]) -> Any:
+    """
+    Make the locations of many tasks, for each location as many times as it has tasks.
+
+    Most batches have the same ones. The JVM is called a few times for each location, because a call
+    for each task would take seconds in all.
+    """
+    found = java.array_list()
+    for name, count in places:
+        location = java.to_scala(java.list.of(name) if name else java.list.of())
+        found.addAll(java.collections.nCopies(count, location))
+    return java.to_scala(found)
 
 
 def _find_java(context: SparkContext) -> Any:

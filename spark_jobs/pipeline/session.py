@@ -40,20 +40,10 @@ _INSTANCES = "spark.executor.instances"
 
 
 @contextmanager
-def open_session(job: JobFile, start: StartTimes) -> Iterator[SparkSession]:
-    """Open a Spark session with the settings that a job needs, and the settings in its file."""
-    with open_context(job, SETTINGS, start) as context:
-        spark = SparkSession(context)
-        spark.dataSource.register(RocketMQ)
-        start.note(StartStep.SQL)
-        yield spark
-
-
-@contextmanager
 def open_context(
     job: JobFile, needed: Mapping[str, str], start: StartTimes
 ) -> Iterator[SparkContext]:
-    """Open Spark without SQL, with the needed settings, and the settings in the job's file."""
+    """Open Spark, with the needed settings, and the settings in the job's file."""
     settings = {"spark.app.name": job.name, **needed, **job.spark}
     for name in needed.keys() & job.spark.keys() & JAVA_OPTIONS:
         settings[name] = f"{needed[name]} {job.spark[name]}"  # of two options, Java takes the last
@@ -67,6 +57,14 @@ def open_context(
         yield context
     finally:
         context.stop()
+
+
+def add_sql(context: SparkContext, start: StartTimes) -> SparkSession:
+    """Make a session for SQL. This takes seconds."""
+    spark = SparkSession(context)
+    spark.dataSource.register(RocketMQ)
+    start.note(StartStep.SQL)
+    return spark
 
 
 def open_lane(spark: SparkSession, lane: int, *, is_only: bool) -> SparkSession:

@@ -89,13 +89,14 @@ def freeze_popper(it: CheckedShop) -> None:
 
 @step(
     "`kubectl scale --replicas=2`",
-    "no message is read twice; `status.waiting` shows what waits at the brokers",
+    "no message is read twice; the status shows what waits at the brokers, and their stores",
     FEW,
 )
 def remove_poppers(it: CheckedShop) -> None:
     it.poppers.scale(FEW)
     status = wait_patiently(it.poppers.read_status, lambda found: "waiting" in found)
     assert "waiting" in status
+    assert [each["store"] for each in status["stores"]] == ["Files", "Files"]
 
 
 @step(

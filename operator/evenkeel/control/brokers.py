@@ -16,6 +16,7 @@ from typing import TypeVar
 from contract.conditions import ConditionReason
 from contract.kinds.topics import BrokerQueues
 from evenkeel.control.groups import pop_brokers
+from evenkeel.control.groups.pop_brokers import PreparedBrokers
 from evenkeel.control.provisioning import conversation
 from evenkeel.control.provisioning.conversation import TopicWish
 from evenkeel.control.provisioning.steps import StepOutcome
@@ -147,8 +148,8 @@ class Brokers:
 
     async def prepare_pops(
         self, cluster: ClusterAddress, group: str, topic: str, refuse: Callable[[], None]
-    ) -> list[str]:
-        """Create a group that pops, where it is missing. Return what is wrong with brokers."""
+    ) -> PreparedBrokers:
+        """Create a group that pops, where it is missing."""
         client = self._client(cluster)
         step = pop_brokers.prepare(client.directory, group, topic, refuse)
         return await _wait(client.run(step), _build_timeout_error())

@@ -19,13 +19,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from contract import exit_codes
 from contract.job_file import JobFile
 from contract.kinds.jobs import Mode
 from spark_jobs import connections
 from spark_jobs.options import Reading
+from spark_jobs.pipeline import session
 from spark_jobs.pipeline.assignments import Assignments
 from spark_jobs.pipeline.batch.batches import BatchRunner
 from spark_jobs.pipeline.batch.lanes import LaneDealer
@@ -131,7 +132,7 @@ class BatchEngine:
 
 
 def run(
-    spark: SparkSession,
+    context: SparkContext,
     job: JobFile,
     reading: Reading,
     users: UsersPart,
@@ -141,12 +142,13 @@ def run(
     start: StartTimes,
 ) -> int:
     """Make the parts of a driver, and run it. `engine`: for the report."""
-    context = spark.sparkContext
-    warm_ups = WarmUps(SqlWarmUp(spark, reading.cluster))
-    slots = ExecutorSlots(context, job.name, warm_ups, ExecutorRequests(context, job.executors))
+    requests = ExecutorRequests(context, job.executors)
     is_scheduled = job.mode is Mode.SCHEDULED
-    if not is_scheduled:
-        slots.need_executors()  # a scheduled run waits until there is something to read
+    if not is_scheduled:  # a scheduled run waits until there is something to read
+        requests.begin()
+    spark = session.add_sql(context, start)
+    warm_ups = WarmUps(SqlWarmUp(spark, reading.cluster))
+    slots = ExecutorSlots(context, job.name, warm_ups, requests)
     journal = open_journal(context, job.checkpoint, assignments, stop)
     if journal is None:
         return exit_codes.TRY_AGAIN

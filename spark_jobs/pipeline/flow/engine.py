@@ -134,7 +134,7 @@ class FlowEngine:
         self._followed.read_newest(adopted)
         self._slots.fill(self._followed.newest, self._followed.find(adopted))
         self._slots.drain(self._followed.drained)
-        usable = self._slots.find_usable()
+        usable = self._slots.usable
         expected = {slot: each.id for slot, each in usable.items()}
         self._server.publish(self._followed.newest, expected)
         self._tasks.keep(usable)
@@ -163,11 +163,11 @@ def run(
 ) -> int:
     """Make the parts of a flow's driver, and run it. `engine` describes the engine in reports."""
     requests = ExecutorRequests(context, job.executors)
+    is_scheduled = job.mode is Mode.SCHEDULED
+    if not is_scheduled:  # a scheduled run waits until there is something to read
+        requests.begin()
     warm_ups = WarmUps(PythonWarmUp(context, reading.cluster))
     slots = ExecutorSlots(context, job.name, warm_ups, requests)
-    is_scheduled = job.mode is Mode.SCHEDULED
-    if not is_scheduled:
-        slots.need_executors()  # a scheduled run waits until there is something to read
     journal = open_journal(context, job.checkpoint, assignments, stop)
     if journal is None:
         return exit_codes.TRY_AGAIN

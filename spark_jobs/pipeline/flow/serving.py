@@ -60,7 +60,7 @@ from spark_jobs.pipeline.retries import PATIENCE
 log = logging.getLogger("evenkeel.job")
 TERMS = Terms(session=2.0, drain=30.0)
 """The driver gives up a task that is silent for `session`: it is frozen, cut off, or dead."""
-RETURN_SECONDS = 0.15
+RETURN_SECONDS = 0.05
 """
 How long a task may take to connect again after its connection has ended. A task of a killed
 executor never does, and its queues wait for this time. A task that comes too late loses no rows: it

@@ -7,6 +7,7 @@ group is balanced by message, the task pops, and its handler is `PoppedRows`.
 """
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Iterable, Iterator
@@ -90,6 +91,9 @@ class FlowTask:
                 link, lambda source: FlowBrokers(source, self._options, self.reading, held, link),
                 handling, metrics, make_pace(self.commit_seconds),
             )  # fmt: skip
+        if not gc.get_freeze_count():
+            # Otherwise the collector visits everything that Python has loaded, for 50 ms and more.
+            gc.freeze()
         tasks = [asyncio.create_task(each) for each in (running.run(), *works)]
         try:
             # The first one ends when the driver says so. The others end only by a bug.

@@ -334,7 +334,7 @@ def test_spark_makes_executors_with_these_rights_and_takes_them_away(
     spark.wait_until(lambda: len(full.executors()) == 2, SPARK_SECONDS)
     for pod in full.executors():
         check_executor(pod)
-    spark.wait_until(lambda: spark.has_said("the session is open"), SPARK_SECONDS)
+    spark.wait_until(lambda: spark.has_said("Spark is open"), SPARK_SECONDS)
     environment = environment_of(full.executors()[0])
     assert asked_by_a_stranger(environment["SPARK_DRIVER_URL"]) in (RPC_FAILURE, b"")
     assert not spark.has_said("Received unexpected ask")

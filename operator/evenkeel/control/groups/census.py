@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from contract import client_ids
 from contract.conditions import ConditionReason
-from contract.kinds.groups import WaitingSum
+from contract.kinds.groups import PopStore, WaitingSum
 from contract.kinds.jobs import Job
 from evenkeel import planning
 from evenkeel.control import conditions
@@ -30,6 +30,8 @@ class Census:
     lags: Sequence[Lag] = ()
     waiting_at: Mapping[str, Waiting] = field(default_factory=dict)
     """What waits for a group that is balanced by message, or has leftovers, by broker."""
+    stores: Mapping[str, PopStore] = field(default_factory=dict)
+    """Where each broker keeps the popped messages of a group that is balanced by message."""
     dead_letters: int | None = None
     """Messages in RocketMQ's topic for the group's dead letters; None if they were not counted."""
     members: Sequence[GroupMember] | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from contract.kinds.groups import TopicClaim
+from contract.kinds.groups import PopStore, TopicClaim
 from evenkeel import planning
 from evenkeel.control import rivals
 from evenkeel.control.brokers import Brokers
@@ -15,6 +15,7 @@ from evenkeel.control.conflicts import Conflict
 from evenkeel.control.gathering import gather
 from evenkeel.control.groups import census, group_status, rates
 from evenkeel.control.groups.census import Census
+from evenkeel.control.groups.pop_brokers import PreparedBrokers
 from evenkeel.control.groups.position_mover import PositionMover
 from evenkeel.control.groups.rates import Rates
 from evenkeel.control.groups.surroundings import NOT_ASKED, GroupSurroundings
@@ -150,6 +151,7 @@ class GroupObserver:
             pop_trouble=notes.pop_trouble if planning.is_by_message(group) else None,
             lag=counted.lag if counted is not None else None,
             waiting=counted.waiting if counted is not None else None,
+            stores=counted.stores if counted is not None else None,
             dead_letters=counted.dead_letters if counted is not None else None,
             conflict=conflict,
             unseen=self._world.explain_unseen(group.head.key.namespace),
@@ -217,7 +219,13 @@ class GroupObserver:
         found, census_error = notes.census or Census(), None
         rival, _ = self._find_rival(group)
         is_popping = planning.is_by_message(group) and rival is None
-        trouble = await self._prepare_pops(group, asked) if is_popping else notes.pop_trouble
+        trouble = notes.pop_trouble
+        if is_popping:
+            trouble, stores = await self._prepare_pops(group, asked)
+            kept = {} if trouble is None else found.stores
+            found = replace(found, stores={**kept, **stores})
+        elif not planning.is_by_message(group):
+            found = replace(found, stores={})
         with contextlib.suppress(
             MqError, NotReadyError
         ):  # the conditions of the Topic report these errors
@@ -255,19 +263,23 @@ class GroupObserver:
             await self._prepare_pops(group, asked)
         return await self._mover.move(move, group, seen, asked)
 
-    async def _prepare_pops(self, group: ConsumerGroup, asked: Sequence[Topic]) -> str | None:
-        """Prepare the brokers of a group whose members pop. Return why some are not ready."""
+    async def _prepare_pops(
+        self, group: ConsumerGroup, asked: Sequence[Topic]
+    ) -> tuple[str | None, dict[str, PopStore]]:
+        """Prepare the brokers of a group that pops. Return why some are not ready, and stores."""
 
-        async def prepare(topic: Topic) -> list[str]:
+        async def prepare(topic: Topic) -> PreparedBrokers:
             cluster = await self._world.find_cluster(topic)
             refuse = self._world.refuse_unless_leading
             return await self._brokers.prepare_pops(cluster, group.group, topic.topic, refuse)
 
         try:
-            found = {text for texts in await gather(map(prepare, asked)) for text in texts}
+            prepared = await gather(map(prepare, asked))
         except (MqError, NotReadyError) as error:
-            return f"the brokers cannot be prepared: {error}"
-        return "; ".join(sorted(found)) or None
+            return f"the brokers cannot be prepared: {error}", {}
+        wrong = {text for each in prepared for text in each.wrong}
+        stores = {name: store for each in prepared for name, store in each.stores.items()}
+        return "; ".join(sorted(wrong)) or None, stores
 
     def _find_notes(self, group: ConsumerGroup) -> _GroupNotes:
         """Find the notes of a group. Notes of a deleted group are not stored."""

@@ -7,14 +7,17 @@ broker can pop at all: without its timer wheel, it cannot. A broker that fails d
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
+from contract.kinds.groups import PopStore
 from mq_client import errors, flows
+from mq_client.commands.cluster import GetBrokerSettings
 from mq_client.commands.groups import GetGroups, PutGroup, SetRequestMode
 from mq_client.commands.popping import Pop
 from mq_client.directory import Directory
 from mq_client.flows import Flow
-from mq_client.operations import routing
+from mq_client.operations import balance, routing
 from mq_client.values import GroupConfig, RequestMode
 
 Value = TypeVar("Value")
@@ -22,11 +25,21 @@ NO_QUEUE = 1 << 30
 """The number of a queue that no topic has."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedBrokers:
+    """The brokers of a topic, after the preparation."""
+
+    wrong: list[str]
+    """Why some of them are not ready."""
+    stores: dict[str, PopStore]
+    """Where those that have answered keep popped messages."""
+
+
 def prepare(
     directory: Directory, group: str, topic: str, refuse: Callable[[], None]
-) -> Flow[list[str]]:
+) -> Flow[PreparedBrokers]:
     """
-    Create the group on all brokers of a topic that do not know it. Return what is wrong with them.
+    Create the group on all brokers of a topic that do not know it.
 
     RocketMQ's own consumers of the group are told to pop too, if they do not balance by themselves.
     `refuse` raises an error if writes are no longer allowed.
@@ -58,7 +71,12 @@ def prepare(
     answers = yield from flows.ask_all(ready, probe, seconds)
     unfit = {name: each for name, each in answers.items() if isinstance(each, errors.PopsOffError)}
     _take(wrong, unfit)
-    return wrong
+    settings = _take(wrong, (yield from flows.ask_all(ready, GetBrokerSettings(), seconds)))
+    return PreparedBrokers(wrong, {name: _find_store(each) for name, each in settings.items()})
+
+
+def _find_store(settings: Mapping[str, str]) -> PopStore:
+    return PopStore.ROCKSDB if balance.has_rocksdb(settings) else PopStore.FILES
 
 
 def _take(wrong: list[str], answers: Mapping[str, Value | errors.MqError]) -> dict[str, Value]:

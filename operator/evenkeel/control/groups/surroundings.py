@@ -8,7 +8,7 @@ queues, lag, dead letters or weights are None, they are unknown, not empty.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from contract.kinds.groups import TopicClaim, WaitingSum
+from contract.kinds.groups import PopStore, TopicClaim, WaitingSum
 from contract.report import SkipReport
 from coordinator.sessions import HeldQueues
 from evenkeel.control.conflicts import Conflict
@@ -50,6 +50,8 @@ class GroupSurroundings:
     lag: int | None = None
     waiting: WaitingSum | None = None
     """What waits at the brokers for a group that is balanced by message, or has leftovers."""
+    stores: Mapping[str, PopStore] | None = None
+    """Where each broker keeps popped messages."""
     dead_letters: int | None = None
     weights: Mapping[model.Queue, float] | None = None
     """The weight of each queue, for strategies with weights by rate."""

@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from contract import names
-from contract.kinds.groups import Balance, GroupStatus, OwnedQueues, QueueMove, WaitingSum
+from contract.kinds.groups import (
+    Balance,
+    GroupStatus,
+    OwnedQueues,
+    PopStore,
+    QueueMove,
+    WaitingSum,
+)
 from coordinator.sessions import HeldQueues
 from evenkeel.cluster.events import event_documents
 from evenkeel.control.groups import group_status
@@ -293,9 +300,11 @@ def test_broadcasting_has_nothing_to_explain_but_that() -> None:
 
 
 def test_a_group_by_message_has_no_owners_to_explain() -> None:
-    found = by_message("a", waiting=WaitingSum(2, 1, 0), dead_letters=1)
+    stores = dict.fromkeys(("broker-a", "broker-b"), PopStore.FILES)
+    found = by_message("a", waiting=WaitingSum(2, 1, 0), dead_letters=1, stores=stores)
     shown = sentences.explain_group(explained(found, 1))
     assert "\n1 dead letter in %DLQ%billing." in shown
+    assert "\nbroker-a and broker-b keep popped messages in files: with less than" in shown
     assert shown.startswith("billing: 8 queues, 1 consumer\n")
     assert "Waiting at the brokers: 2 ready messages, 1 retry, 0 pops." in shown
     assert "balance Messages: any member gets any message, so queues have no owners." in shown

@@ -5,7 +5,7 @@ import json
 import pytest
 from rich.text import Text
 
-from contract.kinds.groups import WaitingSum
+from contract.kinds.groups import PopStore, WaitingSum
 from evenkeel_cli.facts import measured, picture
 from evenkeel_cli.facts.measured import Measured
 from evenkeel_cli.facts.picture import Look
@@ -122,7 +122,8 @@ def test_slots_that_are_empty_show_as_such() -> None:
 
 
 def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
-    found = by_message("a", "b", lag=4, waiting=WaitingSum(4, 0, 1), dead_letters=2)
+    stores = {"broker-a": PopStore.ROCKSDB}
+    found = by_message("a", "b", lag=4, waiting=WaitingSum(4, 0, 1), dead_letters=2, stores=stores)
     lines = plain(picture.draw_one(Look(found)))
     assert lines == [
         "billing  8 queues  2 consumers  lag 4  ready True  Assigned",
@@ -135,6 +136,7 @@ def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
     facts = json.loads(json.dumps(picture.describe(Look(found))))
     assert facts["waiting"] == {"ready": 4, "retries": 0, "parked": 1}
     assert facts["deadLetters"] == 2
+    assert facts["stores"] == {"broker-a": "RocksDB"}
     assert picture.describe_group(group())["waiting"] is None
 
 

@@ -5,7 +5,14 @@ from typing import Any
 import msgspec
 
 from contract.conditions import ConditionReason
-from contract.kinds.groups import Assigned, Balance, GroupStatus, WaitingSum
+from contract.kinds.groups import (
+    Assigned,
+    Balance,
+    BrokerStore,
+    GroupStatus,
+    PopStore,
+    WaitingSum,
+)
 from coordinator.sessions import HeldQueues
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import group_status
@@ -64,6 +71,23 @@ def test_what_waits_is_written_when_its_magnitude_changes_or_pops_begin_to_wait(
     for waiting in ((9, 1, 3), (80, 10, 3), (100, 0, 3), (10, 0, 0)):
         later = decide(first, *waiting)
         assert (later.lag, later.waiting) == (sum(waiting[:2]), WaitingSum(*waiting))
+
+
+def test_stores_are_written_when_they_change_and_forgotten_with_the_balance() -> None:
+    live = [LiveMember("a", START)]
+
+    def decide(found: GroupStatus, stores: dict[str, PopStore] | None) -> GroupStatus:
+        sight = seen(live=live, stores=stores)
+        return group_status.decide(group(found, **BY_MESSAGE), sight, START).status
+
+    first = decide(POPPING, {"b": PopStore.FILES, "a": PopStore.ROCKSDB})
+    assert first.stores == [
+        BrokerStore("a", PopStore.ROCKSDB),
+        BrokerStore("b", PopStore.FILES),
+    ]
+    assert decide(first, None).stores == first.stores
+    assert decide(first, {"b": PopStore.FILES}).stores == [BrokerStore("b", PopStore.FILES)]
+    assert decide(first, {}).stores == []
 
 
 def test_a_group_by_message_says_why_nobody_gets_messages() -> None:

@@ -16,6 +16,7 @@ from contract.kinds.groups import (
     Consumers,
     JobRecord,
     MemberTerms,
+    PopStore,
     StaticConsumer,
     TopicRef,
     WaitingSum,
@@ -35,6 +36,7 @@ from evenkeel.control.groups.observer import (
     GroupObserver,
     GroupView,
 )
+from evenkeel.control.groups.pop_brokers import PreparedBrokers
 from evenkeel.control.groups.surroundings import NOT_ASKED
 from evenkeel.control.jobs.driver_actions import Action
 from evenkeel.control.jobs.states import ABSENT, DriverSeen, DriverState, Ending, JobState
@@ -116,6 +118,7 @@ class ScriptedBrokers:
         """An answer for each question, in turn."""
         self.dead_letters_told: list[int] | NoBrokerError = [0]
         self.unfit: list[str] | NoBrokerError = []
+        self.stores = {"broker-a": PopStore.FILES}
         self.moving: NoBrokerError | None = None
         self.moves: list[tuple[bool, bool, int]] = []
         self.least_quiet_seconds = self.quiet_seconds = 0.0
@@ -140,9 +143,9 @@ class ScriptedBrokers:
 
     async def prepare_pops(
         self, cluster: ClusterAddress, group: str, topic: str, refuse: Callable[[], None]
-    ) -> list[str]:
+    ) -> PreparedBrokers:
         refuse()
-        return list(told(self.unfit))
+        return PreparedBrokers(list(told(self.unfit)), self.stores)
 
     async def move_positions(
         self,
@@ -422,8 +425,13 @@ def test_the_brokers_of_a_group_by_message_are_prepared_with_each_census() -> No
     scene.brokers.unfit = ["broker-b: away", "broker-a: no pops"]
     assert scene.ask()
     assert _explain(scene) == "broker-a: no pops; broker-b: away"
+    assert scene.view().seen.stores == {"broker-a": PopStore.FILES}
+    scene.brokers.stores = {"broker-b": PopStore.ROCKSDB}
+    scene.ask()
+    assert scene.view().seen.stores == {"broker-a": PopStore.FILES, "broker-b": PopStore.ROCKSDB}
     scene.brokers.unfit = []
     assert scene.ask()
+    assert scene.view().seen.stores == {"broker-b": PopStore.ROCKSDB}
     assert scene.view().seen.pop_trouble is None
     assert scene.observer.ask_again_seconds(scene.group) == CENSUS_SECONDS
     assert not scene.ask()

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from contract.kinds.groups import PopStore
 from evenkeel.control.groups import pop_brokers
+from evenkeel.control.groups.pop_brokers import PreparedBrokers
 from mq_client import errors
 from mq_client.values import BrokerRoute, GroupConfig, Route
 from tests.scripted import Stage
@@ -21,11 +23,12 @@ ROUTE = Route(
 KNOWN = {"billing": GroupConfig("billing", most_retries=3)}
 BAD_QUEUE = errors.BadParameterError("POP", "a:1", 29, "queueId is illegal")
 OFF = errors.PopsOffError("POP", "b:1", 1, "timerWheelEnable is false")
+ROCKSDB = {"popConsumerKVServiceEnable": "true"}
 AWAY = errors.ConnectionLostError("b is away")
 
 
-def prepare(*answers: Any) -> tuple[list[str], list[str], int]:
-    """Play the preparation; return what is wrong, who was asked, and how often writes began."""
+def prepare(*answers: Any) -> tuple[PreparedBrokers, list[str], int]:
+    """Play the preparation; return what it found, who was asked, and how often writes began."""
     begun: list[None] = []
     stage = Stage()
     flow = pop_brokers.prepare(stage.directory, "billing", "orders", lambda: begun.append(None))
@@ -34,20 +37,23 @@ def prepare(*answers: Any) -> tuple[list[str], list[str], int]:
 
 
 def test_the_group_is_created_only_where_it_is_missing() -> None:
-    wrong, asked, begun = prepare(KNOWN, {}, None, None, None, BAD_QUEUE, BAD_QUEUE)
-    # All are asked for their groups, `b` gets the group, and all are told to pop and tried.
-    assert asked == ["a:1", "b:1", "b:1", "a:1", "b:1", "a:1", "b:1"]
-    assert wrong == ["topic 'orders': 'without-master' has no master now"]
+    found, asked, begun = prepare(KNOWN, {}, None, None, None, BAD_QUEUE, BAD_QUEUE, {}, ROCKSDB)
+    # All are asked for their groups, `b` gets the group, and all are told to pop, tried, and asked
+    # for their settings.
+    assert asked == ["a:1", "b:1", "b:1", "a:1", "b:1", "a:1", "b:1", "a:1", "b:1"]
+    assert found.wrong == ["topic 'orders': 'without-master' has no master now"]
+    assert found.stores == {"a": PopStore.FILES, "b": PopStore.ROCKSDB}
     assert begun == 2
 
 
 def test_a_broker_that_is_away_or_cannot_pop_is_named_and_the_others_are_prepared() -> None:
-    wrong, asked, _ = prepare({}, AWAY, None, None, BAD_QUEUE)
-    assert asked == ["a:1", "b:1", "a:1", "a:1", "a:1"]
-    assert any(each.startswith("b: ") and "away" in each for each in wrong)
-    wrong, _, _ = prepare(KNOWN, KNOWN, None, None, BAD_QUEUE, OFF)
-    assert any("timerWheelEnable=true" in each for each in wrong)
-    assert not any(each.startswith("a: ") for each in wrong)
+    found, asked, _ = prepare({}, AWAY, None, None, BAD_QUEUE, {})
+    assert asked == ["a:1", "b:1", "a:1", "a:1", "a:1", "a:1"]
+    assert any(each.startswith("b: ") and "away" in each for each in found.wrong)
+    assert found.stores == {"a": PopStore.FILES}
+    found, _, _ = prepare(KNOWN, KNOWN, None, None, BAD_QUEUE, OFF, {}, {})
+    assert any("timerWheelEnable=true" in each for each in found.wrong)
+    assert not any(each.startswith("a: ") for each in found.wrong)
 
 
 def test_nothing_is_written_after_the_lead_is_lost() -> None:
