@@ -26,11 +26,8 @@ from mq_client.pulling import Batch, Position
 from mq_client.values import DLQ_PREFIX, MessageQueue, TopicConfig
 
 Value = TypeVar("Value")
-TIMES = Times(longest_pause=0.5, patience=5.0)
-"""
-A broker that is back is read again within half a second: most of them are away for 3 to 5 s. After
-`patience`, the client reports an unreachable broker. The follower then tries again.
-"""
+TIMES = Times(patience=5.0)
+"""After `patience`, the client reports an unreachable broker. The follower then tries again."""
 PASSING_SECONDS = 1.0
 """Interval at which the offset advances while the filter rejects all messages."""
 LARGE_BYTES = 64 * 1024

@@ -32,7 +32,8 @@ class Times:
     """A route older than this is requested again, as in RocketMQ's own clients."""
     first_pause: float = 0.1
     """Pause before the first retry. It doubles with each retry."""
-    longest_pause: float = 2.0
+    longest_pause: float = 0.5
+    """A broker that is back is asked within this time: most of them are away for 3 to 5 s."""
     patience: float = 60.0
     """How long a pull from a dead broker is retried before it fails."""
 

@@ -52,7 +52,7 @@ def _run(job: JobFile, assignments: Assignments, stop: threading.Event) -> int:
                     context, job, reading, flow, assignments, stop, str(choice), start
                 )
         users = users_part.read(job, assignments.confirm)
-        with session.open_context(job, session.SETTINGS, start) as context:
+        with session.open_context(job, session.BATCH_SETTINGS, start) as context:
             _stop_on_signals(stop)  # as above
             return batch_engine.run(
                 context, job, reading, users, assignments, stop, str(choice), start

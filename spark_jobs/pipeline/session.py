@@ -32,6 +32,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
 }
 """docs/design/0005-spark.md gives the reasons."""
+# The Python worker of a cancelled task, which may wait for a silent broker, is killed soon.
+BATCH_SETTINGS = SETTINGS | {"spark.python.task.killTimeout": "100ms"}
 JAVA_OPTIONS = {"spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"}
 # The Java processes of a flow do little after their start. With Java's quick compiler, they start
 # sooner, and the start takes half as much processor time.
