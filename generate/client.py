@@ -23,6 +23,7 @@ TITLES = {
     "mq_client.operations.offsets": "Offsets and lag",
     "mq_client.operations.pulling": "Reading a queue",
     "mq_client.operations.popping": "Single messages",
+    "mq_client.operations.oldest": "Waiting messages",
     "mq_client.operations.sending": "Sending",
     "mq_client.operations.membership": "Members of a group",
     "mq_client.operations.groups": "Settings of groups",

@@ -350,18 +350,24 @@ def _make_messages_row() -> Iterable[Panel]:
             for name in ("ready_messages", "retry_messages", "parked_pops")
         )
     )
+    oldest = _aggregate("namespace, name", f"evenkeel_group_oldest_waiting_seconds{{{ONE}}}")
     popped = _aggregate("namespace, name", f"evenkeel_follower_popped_messages{{{ONE}}}", "sum")
     yield grafana.graph(
         "Single messages",
         "Only with balance Messages without an order: ready and retries wait at the brokers, and "
         "followers in Python hold those in flight.",
         Query(ready, "ready"), Query(retries, "retries"), Query(popped, "in flight"),
-        stacked=True, width=12,
+        stacked=True, width=8,
     )  # fmt: skip
     yield grafana.graph(
         "Waiting pops",
         "Only with balance Messages without an order: pops that wait for a message.",
-        Query(parked, "pops"), unit="none", width=12,
+        Query(parked, "pops"), unit="none", width=8,
+    )  # fmt: skip
+    yield grafana.graph(
+        "Oldest waiting message",
+        "Only with balance Messages without an order: since when it has waited at its broker.",
+        Query(oldest, "{{name}}"), unit="s", width=8,
     )  # fmt: skip
 
 

@@ -103,6 +103,15 @@ def drop_unreadable(
     return b"".join(whole)
 
 
+def read_store_time(data: bytes) -> int:
+    """Read when a single message was stored, in Unix milliseconds, whatever its body is."""
+    starts = wire.find_starts(data)
+    found = _read_stored(data, starts[0], len(data), "", check_crc=False) if starts else None
+    if found is None:
+        raise errors.ProtocolError("the answer has no message")
+    return found.store_timestamp_ms
+
+
 def _make_unreadable(
     record: memoryview, broker: str, reason: str, following: memoryview, stop: int | None
 ) -> Unreadable:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mq_client import errors
 from mq_client.acl import Credentials
 from mq_client.filters import Filter
-from mq_client.values import Route
+from mq_client.values import BrokerRoute, Route
 
 if TYPE_CHECKING:
     from mq_client.machine import Machine
@@ -76,6 +76,8 @@ class Directory:
         self.filters_understood: set[tuple[str, Filter]] = set()
         """Pairs of a broker's address and a filter that this broker has compiled."""
         self._routes: dict[str, tuple[Route, float]] = {}
+        self._unlisted: dict[tuple[str, str], tuple[BrokerRoute, float]] = {}
+        """By topic and broker: brokers with addresses that routes have lost, and when."""
 
     def trust(self, name_server: str) -> None:
         """Ask this name server first from now on."""
@@ -96,12 +98,40 @@ class Directory:
         """Remember a route, and call `on_route_change` if it differs from the last one."""
         before = self.find_last_route(route.topic)
         self._routes[route.topic] = (route, self.now())
+        listed = {each.broker for each in route.brokers if each.addresses}
+        for each in before.brokers if before is not None else ():
+            if each.addresses and each.broker not in listed:
+                self.note_unlisted(route.topic, each)
         if route != before and self.on_route_change is not None:
             self.on_route_change(route.topic, before, route)
+
+    def note_unlisted(self, topic: str, broker: BrokerRoute) -> None:
+        """Remember a broker of a topic whose route may not contain it now."""
+        self._unlisted[topic, broker.broker] = (broker, self.now())
+
+    def list_unlisted(self, topic: str) -> list[BrokerRoute]:
+        """
+        List the brokers that the topic's last route does not contain, but did lately.
+
+        A name server drops a broker whose connection ends. The broker may be back long before it is
+        listed again: if its first registration fails, the next one follows after 10 to 30 s. As
+        long as a route may be used without asking, these addresses may be tried too.
+        """
+        route = self.find_last_route(topic)
+        listed = {each.broker for each in route.brokers if each.addresses} if route else set()
+        return [
+            broker
+            for (name, _), (broker, since) in list(self._unlisted.items())
+            if name == topic
+            and broker.broker not in listed
+            and self.now() - since <= self.times.route_age
+        ]
 
     def forget(self, topic: str) -> None:
         """Forget the route of a topic."""
         self._routes.pop(topic, None)
+        for key in [key for key in self._unlisted if key[0] == topic]:
+            del self._unlisted[key]
 
 
 def check_address(text: str) -> str:

@@ -175,9 +175,14 @@ class Lag(NamedTuple):
         return max(0, self.broker_offset - self.consumer_offset)
 
     @property
+    def next_offset(self) -> int:
+        """The offset of the first message that no consumer of the group has got yet."""
+        return max(self.consumer_offset, self.pull_offset)
+
+    @property
     def ready(self) -> int:
         """The number of messages that no consumer of the group has got yet."""
-        return max(0, self.broker_offset - max(self.consumer_offset, self.pull_offset))
+        return max(0, self.broker_offset - self.next_offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ Ask all brokers of some topics concurrently for the offsets of their queues.
 If a broker fails to answer, later batches do not wait for it. Instead, a separate request, the
 probe, tests the broker in the background. When the broker has answered the probe, the next batch
 asks the broker again. So a frozen broker costs one timeout, not one for each topic and batch.
+
+Nor do batches wait for brokers that routes have lost: an answer from the last known address counts
+when the next batch is planned.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +20,7 @@ from mq_client.operations import routing
 from mq_client.values import MASTER_ID, WRITE, BrokerRoute, MessageQueue, Offsets, Route
 
 Ends = dict[MessageQueue, Offsets]
+NOT_LISTED = "no route contains it now"
 GRACE_SECONDS = 0.25
 """How long a batch waits for answers to the probes of brokers whose connections failed."""
 
@@ -69,6 +73,8 @@ class Asker:
         self._client = client
         self._probes: dict[str, _Probe] = {}
         """The probes of brokers that do not answer, by address."""
+        self._unlisted: dict[tuple[str, str], RunningFlow[Ends]] = {}
+        """The requests to brokers that are not in the route, by topic and address."""
         self.addresses: dict[str, str] = {}
         """The last address of each broker."""
 
@@ -87,6 +93,10 @@ class Asker:
             replies = found[topic]
             assert isinstance(replies, list)
             replies.append(BrokerReply(broker, answer, is_master))
+        for topic, reply in self._ask_unlisted(routes):
+            replies = found[topic]
+            assert isinstance(replies, list)
+            replies.append(reply)
         return found
 
     def _find_routes(self, topics: Iterable[str]) -> dict[str, Route | errors.TopicUnknownError]:
@@ -129,6 +139,29 @@ class Asker:
                 if isinstance(error, errors.UnavailableError) and address not in self._probes:
                     self._start_probe(address, topic, error)
             found.append((topic, broker, answer))
+        return found
+
+    def _ask_unlisted(self, topics: Iterable[str]) -> list[tuple[str, BrokerReply]]:
+        """
+        Ask brokers that routes have lost lately. Return the answers to the requests before.
+
+        Only offsets count. Another broker may have got the address, so they must name this broker.
+        """
+        before, self._unlisted = self._unlisted, {}
+        found: list[tuple[str, BrokerReply]] = []
+        for topic in topics:
+            for broker in self._client.directory.list_unlisted(topic):
+                address = broker.find_address()
+                if address is None or not broker.is_readable:
+                    continue
+                task = before.get((topic, address))
+                if task is None or task.is_done:
+                    ends = _take_ends(task, broker.broker)
+                    if ends:
+                        found.append((topic, BrokerReply(broker, ends, broker.master is not None)))
+                        self.addresses[broker.broker] = address
+                    task = self._client.start(self._make_request(address, topic))
+                self._unlisted[topic, address] = task
         return found
 
     def _check_probes(self, addresses: set[str]) -> None:
@@ -176,3 +209,14 @@ class Asker:
         except errors.MAY_PASS:
             return suspects
         return {name for name in suspects if MASTER_ID not in known.get(name, {})}
+
+
+def _take_ends(task: RunningFlow[Ends] | None, broker: str) -> Ends:
+    """Take the ends that this broker has reported. Return none if it has not, or another has."""
+    if task is None:
+        return {}
+    try:
+        ends = task.get_result()
+    except errors.MqError:
+        return {}
+    return ends if {queue.broker for queue in ends} == {broker} else {}

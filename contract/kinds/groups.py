@@ -398,6 +398,8 @@ class WaitingSum(Part, frozen=True):
     """Number of messages that come again, and that no consumer has got again yet."""
     parked: int = 0
     """Number of pops that wait for a message."""
+    oldest: str = ""
+    """Time when the oldest of these messages was stored; empty if none waits."""
 
 
 class PopStore(enum.Enum):

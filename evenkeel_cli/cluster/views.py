@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from datetime import UTC, datetime
 from typing import Protocol
 
 from rich.text import Text
@@ -95,7 +96,7 @@ class OfOne:
 
     def draw(self) -> list[Text]:
         """Draw the state that was read last."""
-        return picture.draw_one(self._look)
+        return picture.draw_one(self._look, datetime.now(UTC))
 
     def describe(self) -> object:
         """Return the state that was read last, for JSON and YAML."""

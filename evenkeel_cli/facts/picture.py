@@ -7,6 +7,7 @@ without colours too.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import msgspec
 from rich.text import Text
@@ -143,7 +144,7 @@ def _find_lag(look: Look) -> int | None:
     return look.group.status.lag if look.measured is None else sum(look.measured.lags.values())
 
 
-def draw_one(look: Look) -> list[Text]:
+def draw_one(look: Look, now: datetime) -> list[Text]:
     """Draw a group, its consumers, and a map of their queues."""
     group, status = look.group, look.group.status
     lag, ready = _find_lag(look), _describe_ready(group)
@@ -169,7 +170,7 @@ def draw_one(look: Look) -> list[Text]:
     if lanes := _list_lanes(look):
         columns = ["lane", "batch", "running", "offsets", "left out"]
         lines += _align(columns, [_make_lane_row(number, lane) for number, lane in lanes])
-    if waiting := words.describe_waiting(group):
+    if waiting := words.describe_waiting(group, now):
         lines.append(Text(waiting))
     if dead := words.describe_dead_letters(group):
         lines.append(Text(dead))

@@ -192,7 +192,7 @@ def _explain_unowned(explained: Explanation) -> str:
 def _list_rules(explained: Explanation) -> list[str]:
     """Describe the strategy, the consumers that may own queues, and their loads."""
     group = explained.group
-    found = words.describe_waiting(group)
+    found = words.describe_waiting(group, explained.now)
     measured = [f"{found.capitalize()}."] if found else []
     if dead := words.describe_dead_letters(group):
         measured.append(f"{dead}.")

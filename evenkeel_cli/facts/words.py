@@ -67,7 +67,7 @@ def count(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def describe_waiting(group: ConsumerGroup) -> str:
+def describe_waiting(group: ConsumerGroup, now: datetime) -> str:
     """Describe what waits at the brokers of a group that is balanced by message, or was."""
     found = group.status.waiting
     if found is None:
@@ -76,7 +76,8 @@ def describe_waiting(group: ConsumerGroup) -> str:
     if planning.has_owners(group):
         return f"waiting at the brokers, apart from the lag of the queues: {retries}"
     ready = count(found.ready, "ready message")
-    return f"waiting at the brokers: {ready}, {retries}, {count(found.parked, 'pop')}"
+    age = f"; the oldest message for {format_age(found.oldest, now)}" if found.oldest else ""
+    return f"waiting at the brokers: {ready}, {retries}, {count(found.parked, 'pop')}{age}"
 
 
 def describe_stores(group: ConsumerGroup) -> list[str]:

@@ -24,6 +24,7 @@ from mq_client.operations import (
     groups,
     membership,
     offsets,
+    oldest,
     popping,
     pulling,
     routing,
@@ -93,6 +94,7 @@ class Client:
     wait_for_messages = _make_method(popping.wait_for_messages)
     count_parked_pops = _make_method(popping.count_parked_pops)
     count_waiting = _make_method(popping.count_waiting)
+    find_oldest_waiting = _make_method(oldest.find_oldest_waiting)
     put_group = _make_method(groups.put_group)
     list_groups = _make_method(groups.list_groups)
     count_dead_letters = _make_method(groups.count_dead_letters)

@@ -128,16 +128,36 @@ def ask_broker(directory: Directory, place: BrokerChoice, request: Request[Value
 def find_address(
     directory: Directory, place: BrokerChoice, max_age: float | None = None
 ) -> Flow[str]:
-    """Find the address of a broker."""
+    """
+    Find the address of a broker.
+
+    If the route has lost the broker, it may be running all the same (`Directory.list_unlisted`).
+    """
     found = (yield from find_usable_route(directory, place.topic, max_age)).find_broker(
         place.broker
     )
     address = found.find_address(place.broker_id) if found else None
     if address is None:
+        address = yield from _find_unlisted(directory, place)
+    if address is None:
         raise errors.NoBrokerError(
             f"topic {place.topic!r}: the name server knows no address of {place.broker!r} now"
         )
     return address
+
+
+def _find_unlisted(directory: Directory, place: BrokerChoice) -> Flow[str | None]:
+    """Find the last address of a broker, if the broker answers there, and not another one."""
+    for each in directory.list_unlisted(place.topic):
+        address = each.find_address(place.broker_id)
+        if each.broker == place.broker and address is not None:
+            request = offsets.GetTopicOffsets(place.topic)
+            try:
+                stored = yield from flows.ask(address, request, directory.times.answer)
+            except errors.TopicUnknownError:
+                return None
+            return address if any(q.broker == place.broker for q in stored) else None
+    return None
 
 
 def is_master(directory: Directory, queue: MessageQueue, address: str) -> Flow[bool]:

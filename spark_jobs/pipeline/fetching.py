@@ -19,12 +19,14 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 from mq_client.errors import UnavailableError
 from mq_client.filters import Filter
 from mq_client.messages import Unreadable
-from mq_client.values import MessageQueue
-from spark_jobs import fetch, planning, schema
+from mq_client.values import MASTER_ID, BrokerRoute, MessageQueue
+from spark_jobs import connections, fetch, planning, schema
 from spark_jobs.journal import Row, read_range, write_range
 from spark_jobs.options import Reading
 from spark_jobs.pipeline.executors import Executor, ExecutorTask
 from spark_jobs.planning import Range
+
+NO_ADDRESSES: Mapping[str, str] = {}
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -37,6 +39,8 @@ class Spec(msgspec.Struct, frozen=True):
     """The attempt of a batch to which the task belongs."""
     is_skipping: bool = False
     """Whether the user asked to skip lost messages."""
+    addresses: dict[str, str] = {}
+    """The last address of each broker. A new process cannot know those that routes have lost."""
 
 
 class Tally(msgspec.Struct):
@@ -116,8 +120,15 @@ class Fetcher:
         rows = size = 0
         gaps: list[Range] = []
         unreadable: list[Unreadable] = []
+        ranges = list(map(read_range, spec.ranges))
+        directory = connections.get_client(self.reading.cluster).directory
+        for topic, broker in {(each.queue.topic, each.queue.broker) for each in ranges}:
+            if address := spec.addresses.get(broker):
+                directory.note_unlisted(
+                    topic, BrokerRoute(broker, "", {MASTER_ID: address}, 0, 0, 0)
+                )
         for batch in fetch.fetch(
-            list(map(read_range, spec.ranges)),
+            ranges,
             self.reading.cluster,
             self.reading.group,
             self.wanted,
@@ -132,7 +143,7 @@ class Fetcher:
         is_misplaced = spec.executor is not None and spec.executor != find_own_executor()
         counted = {spec.slot or "": rows}
         lost = list(map(write_range, gaps))
-        offsets = sum(map(_count_offsets, map(read_range, spec.ranges)))
+        offsets = sum(map(_count_offsets, ranges))
         broken = {spec.attempt: list(map(_make_unreadable_row, unreadable))} if unreadable else {}
         self.tally.add(
             Tally(
@@ -179,6 +190,7 @@ def plan_tasks(
     attempt: int = 0,
     *,
     is_skipping: bool = False,
+    addresses: Mapping[str, str] = NO_ADDRESSES,
 ) -> list[ExecutorTask]:
     """
     Divide the ranges of a batch among tasks; `filled` has the executor of each filled slot.
@@ -194,7 +206,9 @@ def plan_tasks(
         slot: str | None, executor: Executor | None, part: Sequence[Range]
     ) -> ExecutorTask:
         name = executor.id if executor else None
-        spec = Spec(slot, name, list(map(write_range, part)), attempt, is_skipping)
+        brokers = {each.queue.broker for each in part}
+        known = {name: where for name, where in addresses.items() if name in brokers}
+        spec = Spec(slot, name, list(map(write_range, part)), attempt, is_skipping, known)
         return ExecutorTask(msgspec.json.encode(spec).decode(), executor)
 
     if not filled:

@@ -2,15 +2,20 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
 from mq_client import errors
 from mq_client.blocking import Client
 from mq_client.choosers import To
+from mq_client.commands.base import Done
 from mq_client.commands.offsets import GetMaxOffset
 from mq_client.directory import Times
 from mq_client.messages import Message
+from mq_client.operations import routing
+from mq_client.operations.routing import BrokerChoice
 from mq_client.pulling import Position
 from mq_client.values import MessageQueue, TopicConfig
 from sandbox import asking, jars, rocketmq
@@ -90,6 +95,8 @@ def test_a_broker_killed_three_times_in_mid_pull_loses_and_doubles_nothing(
             restarts.append(threading.Thread(target=victim.restart))
             restarts[-1].start()
     assert not victims
+    for restart in restarts:
+        restart.join()  # a broker is read before the name server knows it
     assert sorted(numbers) == list(range(MESSAGES))
 
 
@@ -107,6 +114,34 @@ def test_a_broker_that_moved_to_another_port_is_found_again(
     assert broker.address != before
     send_numbers(client, queues, 10)
     assert offsets_up_to(30, client, position) == list(range(20, 30))
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetBroker(Done):
+    """Make a name server forget a broker, as it does when their connection ends."""
+
+    code: ClassVar[int] = 104
+    name: ClassVar[str] = "UNREGISTER_BROKER"
+    broker_name: str
+    broker_addr: str
+    broker_id: int = 0
+    cluster_name: str = rocketmq.CLUSTER
+
+
+def test_a_broker_that_its_route_has_lost_is_read_on(mq: rocketmq.RocketMq, client: Client) -> None:
+    queue, *_ = (q for q in make_topic(client, "orders", queues=1) if q.broker == "broker-a")
+    send_numbers(client, [queue], 20)
+    broker = mq.brokers[queue.broker]
+
+    def lose() -> bool:
+        """The broker registers again every 10 s, so this may be needed more than once."""
+        asking.ask(mq.name_server.address, ForgetBroker(broker.name, broker.address))
+        return client.find_route("orders", max_age=0).find_broker(broker.name) is None
+
+    assert wait_for(lose, bool)
+    choice = BrokerChoice.from_queue(queue)
+    assert client.engine.run(routing.find_address(client.directory, choice)) == broker.address
+    assert offsets_up_to(20, client, Position(queue, 0)) == list(range(20))
 
 
 def test_a_name_server_may_be_gone_or_new_while_the_route_is_known(mq: rocketmq.RocketMq) -> None:

@@ -4,8 +4,9 @@ import asyncio
 import json
 import re
 import signal
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
@@ -142,6 +143,24 @@ def test_a_pop_waits_for_messages_and_is_seen_while_it_waits(popper: Client, ord
     assert not popper.wait_for_messages(GROUP, orders, BROKER, poll_ms=100)
     send(popper, orders, 1)
     assert popper.wait_for_messages(GROUP, orders, BROKER)
+
+
+def test_the_oldest_message_is_found_without_taking_it(popper: Client, orders: str) -> None:
+    def find_oldest() -> Mapping[str, int]:
+        return popper.find_oldest_waiting(GROUP, orders)
+
+    assert find_oldest() == {}
+    begun_ms = int(time.time() * 1000)
+    send(popper, orders, 3)
+    first = wait_for(find_oldest, bool)
+    assert begun_ms <= first[BROKER] <= time.time() * 1000
+    taken = pop_until(lambda: popper.pop(GROUP, orders, BROKER, invisible_ms=LONG_MS), 3)
+    assert len(taken) == 3
+    assert min(each.message.store_timestamp_ms for each in taken) == first[BROKER]
+    assert wait_for(find_oldest, {}.__eq__) == {}
+    popper.change_invisible(GROUP, orders, taken[0].handle, 0)
+    again = wait_for(find_oldest, bool)
+    assert again[BROKER] > first[BROKER]  # it was stored anew when it came back
 
 
 def test_what_waits_is_counted_and_what_consumers_have_is_not(popper: Client, orders: str) -> None:

@@ -131,6 +131,11 @@ class Brokers:
         asked = self._client(cluster).count_waiting(group, topic)
         return await _wait(asked, _build_timeout_error())
 
+    async def fetch_oldest(self, cluster: ClusterAddress, group: str, topic: str) -> dict[str, int]:
+        """Fetch when the oldest message was stored that nobody has got, by broker, in Unix ms."""
+        asked = self._client(cluster).find_oldest_waiting(group, topic)
+        return await _wait(asked, _build_timeout_error())
+
     async def fetch_dead_letters(self, cluster: ClusterAddress, group: str) -> int:
         """Fetch the number of messages in the dead-letter topic of a group."""
         asked = self._client(cluster).count_dead_letters(group)

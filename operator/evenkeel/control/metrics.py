@@ -6,6 +6,7 @@ a group are computed once and cached until the group changes. Metrics are yielde
 that other tasks can run in between.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -49,6 +50,8 @@ _GROUPS = {
     "broker; only with balance Messages without an order, or with leftovers from it",
     "parked_pops": "Pops that wait for a message, by broker; only with balance Messages without an "
     "order",
+    "oldest_waiting_seconds": "Age of the oldest message that no consumer has got, by broker; 0 if "
+    "none waits; only with balance Messages without an order",
     "dead_letters": "Messages in RocketMQ's topic for the group's dead letters, as last measured "
     "by the leader; only without a job",
     "ready": "1 if the group is ready",
@@ -65,6 +68,7 @@ _MORE_LABELS = {
     "ready_messages": ("broker",),
     "retry_messages": ("broker",),
     "parked_pops": ("broker",),
+    "oldest_waiting_seconds": ("broker",),
     "ready_reason": ("reason",),
     "info": ("group", "strategy", "mode"),
     "owned_queues": ("consumer", "topic", "broker", "ids"),
@@ -252,6 +256,11 @@ def _read_measured(census: Census) -> Figures:
         name: [((broker,), getattr(each, field)) for broker, each in census.waiting_at.items()]
         for name, field in _WAITING.items()
     }
+    now_ms, since = time.time() * 1000, census.oldest_ms_at
+    found["oldest_waiting_seconds"] = [
+        ((broker,), max(0.0, now_ms - since.get(broker, now_ms)) / 1000)
+        for broker in census.waiting_at
+    ]
     if census.lag is not None:
         found["lag_messages"] = [((), census.lag)]
     if census.dead_letters is not None:

@@ -166,7 +166,8 @@ def run(
     probe = BrokerProbe(client, begins.addresses)
     watch = TroubleWatch(context, probe, lambda: slots.registered, users.may_leave_out)
     pulls = LocatedPulls(
-        reading, followed, slots, dealer, lambda: watch.suspected, tally,
+        reading, followed, slots, dealer, lambda: watch.suspected,
+        begins.addresses, tally,
         has_dead_letters=users.write_dead_letters is not None,
     )  # fmt: skip
     batches = BatchRunner(slots, pulls, users, metrics, start, job.skip)

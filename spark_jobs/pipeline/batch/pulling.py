@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pyspark.accumulators import Accumulator
@@ -45,16 +45,23 @@ class LocatedPulls:
         slots: ExecutorSlots,
         dealer: LaneDealer,
         list_suspected: Callable[[], Set[str]],
+        addresses: Mapping[str, str],
         tally: Accumulator[Tally],
         *,
         has_dead_letters: bool,
     ) -> None:
-        """Make nothing yet. `list_suspected` lists the executors that get no tasks now."""
+        """
+        Make nothing yet.
+
+        `list_suspected` lists the executors that get no tasks now. `addresses` has the last address
+        of each broker.
+        """
         self._reading = reading
         self._followed = followed
         self._slots = slots
         self._dealer = dealer
         self._list_suspected = list_suspected
+        self._addresses = addresses
         self._tally = tally
         self._has_dead_letters = has_dead_letters
         self._fetchers: dict[Filter, ArrowFunction] = {}
@@ -132,8 +139,9 @@ class LocatedPulls:
             usable = {s: each for s, each in usable.items() if each.id not in avoided} or usable
             helpers = [slot for slot in usable if self._dealer.find(slot) == pull.lane]
             tasks = plan_tasks(
-                ranges, owners, usable, helpers, pull.attempt, is_skipping=is_skipping
-            )
+                ranges, owners, usable, helpers, pull.attempt,
+                is_skipping=is_skipping, addresses=dict(self._addresses),
+            )  # fmt: skip
             used = {task.executor.id for task in tasks if task.executor is not None}
             self._used.setdefault(pull.attempt, set()).update(used)
         return tasks

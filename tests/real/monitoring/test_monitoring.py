@@ -48,7 +48,7 @@ FILLED_IN = {"$namespace": NAMESPACE, "$__rate_interval": "5s", "$__range": "10s
 ALERTS = rule_checks.alerts(rule_checks.ROOT)
 ABOUT_MEMBERS = re.compile(r"evenkeel_(members|follower)_")
 ABOUT_MESSAGES = re.compile(
-    r"evenkeel_group_(ready_messages|retry_messages|parked_pops|dead_letters)"
+    r"evenkeel_group_(ready_messages|retry_messages|oldest_waiting_seconds|parked_pops|dead_letters)"
 )
 SERIES = re.compile(r'evenkeel_\w+(?:\{(?:[^"}]|"[^"]*")*\})?')
 

@@ -39,13 +39,16 @@ class Brokers:
     """Two brokers with all topics. The clock moves only while a call waits for a silent broker."""
 
     def __init__(self) -> None:
-        self.directory = Stage(answer=SECONDS).directory
+        self.stage = Stage(answer=SECONDS)
+        self.directory = self.stage.directory
         self.now = 0.0
         self.silent: set[str] = set()
         self.down: set[str] = set()
         """The brokers that refuse connections."""
         self.engine = SimpleNamespace(wait=self._look)
         self.addresses = {"broker-a": "a:1", "broker-b": "b:1"}
+        self.names = {"a:1": "broker-a", "b:1": "broker-b", "b:2": "broker-b"}
+        """Which broker answers at each address."""
         self.perm = READ | WRITE
         self.masters = {"broker-a", "broker-b"}
         """The masters in the list of all brokers; routes may differ."""
@@ -105,7 +108,7 @@ class Brokers:
                 for name, address in self.addresses.items()
             ]
             return Route(topic, tuple(made))
-        return {MessageQueue(topic, ask.address, 0): Offsets(0, 9, 0)}
+        return {MessageQueue(topic, self.names[ask.address], 0): Offsets(0, 9, 0)}
 
 
 @pytest.fixture
@@ -175,6 +178,42 @@ def test_a_broker_that_has_moved_is_asked_at_its_new_place(asker: Asker, brokers
     silent(asker)
     brokers.addresses["broker-b"] = "b:2"
     assert silent(asker) == set()
+
+
+def list_answered(asker: Asker) -> set[str]:
+    said = asker.ask(["a"])["a"]
+    assert isinstance(said, list)
+    return {
+        queue.broker
+        for each in said
+        if not isinstance(each.answer, errors.MqError)
+        for queue in each.answer
+    }
+
+
+def test_a_broker_that_routes_have_lost_is_asked_and_nobody_waits_for_it(
+    asker: Asker, brokers: Brokers
+) -> None:
+    both = {"broker-a", "broker-b"}
+    assert list_answered(asker) == both
+    del brokers.addresses["broker-b"]
+    brokers.silent = {"b:1"}
+    assert list_answered(asker) == list_answered(asker) == {"broker-a"}
+    assert brokers.now == 0
+    brokers.silent = set()
+    assert list_answered(asker) == list_answered(asker) == both
+    brokers.stage.seconds += brokers.directory.times.route_age + 1
+    assert list_answered(asker) == {"broker-a"}
+    brokers.addresses["broker-b"] = "b:2"
+    assert list_answered(asker) == both
+
+
+def test_nobody_answers_for_a_broker_that_routes_have_lost(asker: Asker, brokers: Brokers) -> None:
+    list_answered(asker)
+    del brokers.addresses["broker-b"]
+    brokers.names["b:1"] = "broker-c"
+    for _ in range(3):
+        assert list_answered(asker) == {"broker-a"}
 
 
 def test_a_topic_that_no_name_server_knows_is_told_beside_the_others(asker: Asker) -> None:

@@ -9,12 +9,13 @@ operator manages both objects.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from contract import client_ids
 from contract.conditions import ConditionReason
 from contract.kinds.groups import PopStore, WaitingSum
 from contract.kinds.jobs import Job
-from evenkeel import planning
+from evenkeel import planning, times
 from evenkeel.control import conditions
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.topics.topic_keys import TopicKey
@@ -30,6 +31,11 @@ class Census:
     lags: Sequence[Lag] = ()
     waiting_at: Mapping[str, Waiting] = field(default_factory=dict)
     """What waits for a group that is balanced by message, or has leftovers, by broker."""
+    oldest_ms_at: Mapping[str, int] = field(default_factory=dict)
+    """
+    When the oldest message was stored that waits for a group that is balanced by message, by
+    broker, in Unix milliseconds. Brokers where nothing waits are left out.
+    """
     stores: Mapping[str, PopStore] = field(default_factory=dict)
     """Where each broker keeps the popped messages of a group that is balanced by message."""
     dead_letters: int | None = None
@@ -59,7 +65,14 @@ class Census:
             return None
         found = self.waiting_at.values()
         ready, retries = sum(each.ready for each in found), sum(each.retries for each in found)
-        return WaitingSum(ready, retries, sum(each.parked for each in found))
+        parked = sum(each.parked for each in found)
+        return WaitingSum(ready, retries, parked, oldest=self._format_oldest())
+
+    def _format_oldest(self) -> str:
+        times_ms = self.oldest_ms_at.values()
+        if not times_ms:
+            return ""
+        return times.format_time(datetime.fromtimestamp(min(times_ms) / 1000, UTC))
 
 
 def is_needed(group: ConsumerGroup) -> bool:

@@ -416,7 +416,7 @@ def _finish(
         observed_generation=generation,
         conditions=conditions.merge(group.status.conditions, found, generation, now),
     )
-    status = measured_figures.set_measured(group.status, status, seen)
+    status = measured_figures.set_measured(group.status, status, seen, now)
     return GroupDecision(
         status, [*happened, *_announce_trouble(group.status.conditions, status.conditions)]
     )

@@ -231,10 +231,11 @@ class GroupObserver:
         ):  # the conditions of the Topic report these errors
             if not planning.has_owners(group):
                 found = replace(found, lags=(), waiting_at=await self._fetch_waiting(group, asked))
+                found = replace(found, oldest_ms_at=await self._fetch_oldest(group, asked))
             else:
                 found = replace(found, lags=await self._fetch_lags(group, asked))
                 retries = await self._fetch_retries(group, asked) if group.status.leftovers else {}
-                found = replace(found, waiting_at=retries)
+                found = replace(found, waiting_at=retries, oldest_ms_at={})
         # A job that reads by queue has a sink for its dead letters.
         if group.spec.job is None or planning.is_by_message(group):
             with contextlib.suppress(MqError, NotReadyError):
@@ -321,6 +322,17 @@ class GroupObserver:
             broker: Waiting(*map(sum, zip(*found, strict=True)))
             for broker, found in by_broker.items()
         }
+
+    async def _fetch_oldest(self, group: ConsumerGroup, asked: Sequence[Topic]) -> dict[str, int]:
+        async def ask(topic: Topic) -> dict[str, int]:
+            cluster = await self._world.find_cluster(topic)
+            return await self._brokers.fetch_oldest(cluster, group.group, topic.topic)
+
+        oldest: dict[str, int] = {}
+        for found in await gather(map(ask, asked)):
+            for broker, at_ms in found.items():
+                oldest[broker] = min(at_ms, oldest.get(broker, at_ms))
+        return oldest
 
     async def _fetch_retries(
         self, group: ConsumerGroup, asked: Sequence[Topic]

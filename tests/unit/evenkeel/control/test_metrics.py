@@ -1,5 +1,6 @@
 """The metrics of topics and groups, and of the duration of handovers."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -87,12 +88,18 @@ def test_in_a_group_by_message_nobody_is_idle_and_no_queue_lacks_an_owner() -> N
 
 def test_what_waits_for_a_group_by_message_is_shown_by_broker() -> None:
     waiting = {"broker-a": Waiting(5, 1, 2), "broker-b": Waiting(7, 0, 0)}
-    found = shown(of_pods({}), counted=Census(waiting_at=waiting))
+    a_minute_ago = int(time.time() * 1000) - 60_000
+    counted = Census(waiting_at=waiting, oldest_ms_at={"broker-a": a_minute_ago})
+    found = shown(of_pods({}), counted=counted)
     assert of(found, "group_lag_messages") == 13
     assert of(found, "group_ready_messages", broker="broker-a") == 5
     assert of(found, "group_retry_messages", broker="broker-a") == 1
     assert of(found, "group_parked_pops", broker="broker-a") == 2
     assert of(found, "group_ready_messages", broker="broker-b") == 7
+    age = of(found, "group_oldest_waiting_seconds", broker="broker-a")
+    assert age is not None
+    assert 60 <= age <= time.time() - a_minute_ago / 1000
+    assert of(found, "group_oldest_waiting_seconds", broker="broker-b") == 0
     asked = shown(of_pods({}), counted=Census())
     assert of(asked, "group_lag_messages") is None
 

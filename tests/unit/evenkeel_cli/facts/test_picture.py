@@ -1,6 +1,7 @@
 """`evenkeel top`: tables of groups, and a map of queues that needs no colours."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from rich.text import Text
@@ -52,15 +53,22 @@ evenkeel_job_lane_left_out{broker="broker-b",lane="1"} 1.0
 """
 
 
+NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
+
+
 def plain(lines: list[Text]) -> list[str]:
     return [line.plain for line in lines]
+
+
+def draw_one(look: Look) -> list[str]:
+    return plain(picture.draw_one(look, NOW))
 
 
 def test_a_job_is_drawn_with_lags_rates_and_a_map_of_its_queues() -> None:
     first = measured.parse(PAGE, 10.0)
     later = measured.parse(PAGE.replace("1000.0", "1501.0"), 12.0)
     look = Look(OF_A_JOB, later, measured.compute_rates(first, later))
-    assert plain(picture.draw_one(look)) == [
+    assert draw_one(look) == [
         "billing  epoch 1  8 queues  2 consumers  moved 0  lag 123475  ready True  Running",
         "CONSUMER   EXECUTOR  POD             STATE  QUEUES     LAG  ROWS/S  MAP",
         "billing-0  1         billing-exec-1  reads       4  123475     250  "
@@ -73,7 +81,7 @@ def test_a_job_is_drawn_with_lags_rates_and_a_map_of_its_queues() -> None:
 
 def test_each_lane_of_a_job_with_batches_is_drawn() -> None:
     look = Look(OF_A_JOB, measured.parse(PAGE + LANES, 10.0))
-    assert plain(picture.draw_one(look))[-3:] == [
+    assert draw_one(look)[-3:] == [
         "LANE  BATCH  RUNNING  OFFSETS  LEFT OUT",
         "   0      -  -              -  -",
         "   1     42  3.2 s        700  broker-b",
@@ -106,7 +114,7 @@ def test_the_sign_of_a_queue_counts_the_digits_of_its_lag(
 
 def test_without_measures_it_says_why_and_shows_what_the_status_knows() -> None:
     found = after(annotated(group(), drain="a"), members("a", "b"))
-    lines = plain(picture.draw_one(Look(found, trouble="nobody tells")))
+    lines = draw_one(Look(found, trouble="nobody tells"))
     assert lines == [
         "billing  epoch 1  8 queues  2 consumers  moved 0  lag -  ready True  Assigned",
         "CONSUMER  STATE     QUEUES  MAP",
@@ -118,23 +126,24 @@ def test_without_measures_it_says_why_and_shows_what_the_status_knows() -> None:
 
 def test_slots_that_are_empty_show_as_such() -> None:
     lost = after(OF_A_JOB, running(slot_0="1"))
-    assert "billing-1  2         billing-exec-2  empty" in plain(picture.draw_one(Look(lost)))[3]
+    assert "billing-1  2         billing-exec-2  empty" in draw_one(Look(lost))[3]
 
 
 def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
     stores = {"broker-a": PopStore.ROCKSDB}
-    found = by_message("a", "b", lag=4, waiting=WaitingSum(4, 0, 1), dead_letters=2, stores=stores)
-    lines = plain(picture.draw_one(Look(found)))
+    waiting = WaitingSum(4, 0, 1, oldest="2026-09-01T11:57:00Z")
+    found = by_message("a", "b", lag=4, waiting=waiting, dead_letters=2, stores=stores)
+    lines = draw_one(Look(found))
     assert lines == [
         "billing  8 queues  2 consumers  lag 4  ready True  Assigned",
         "CONSUMER",
         "a",
         "b",
-        "waiting at the brokers: 4 ready messages, 0 retries, 1 pop",
+        "waiting at the brokers: 4 ready messages, 0 retries, 1 pop; the oldest message for 3 min",
         "2 dead letters in %DLQ%billing",
     ]
     facts = json.loads(json.dumps(picture.describe(Look(found))))
-    assert facts["waiting"] == {"ready": 4, "retries": 0, "parked": 1}
+    assert facts["waiting"] == {"ready": 4, "retries": 0, "parked": 1, "oldest": waiting.oldest}
     assert facts["deadLetters"] == 2
     assert facts["stores"] == {"broker-a": "RocksDB"}
     assert picture.describe_group(group())["waiting"] is None
@@ -142,7 +151,7 @@ def test_a_group_by_message_shows_its_members_and_what_waits() -> None:
 
 def test_zones_are_shown_where_there_are_any() -> None:
     found = after(group(), members("a", "b", zones={"a": "z1"}))
-    assert plain(picture.draw_one(Look(found)))[1:3] == [
+    assert draw_one(Look(found))[1:3] == [
         "CONSUMER  ZONE  STATE  QUEUES  MAP",
         "a         z1    reads       4  orders@broker-a 0-3",
     ]
@@ -167,7 +176,7 @@ def test_a_driver_that_counts_anew_has_no_rate_until_the_next_look() -> None:
 
 def test_names_that_would_command_a_terminal_are_shown_as_dots() -> None:
     found = after(group(consumers={"static": [{"id": "a\x1b[31m"}]}), None)
-    assert "a·[31m" in plain(picture.draw_one(Look(found)))[2]
+    assert "a·[31m" in draw_one(Look(found))[2]
 
 
 def test_programs_get_the_lag_of_each_queue() -> None:

@@ -14,6 +14,7 @@ from contract.kinds.groups import (
     WaitingSum,
 )
 from coordinator.sessions import HeldQueues
+from evenkeel import times
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.groups import group_status
 from evenkeel.control.groups.group_status import GroupDecision
@@ -59,10 +60,9 @@ def test_a_group_by_message_lists_its_members_and_plans_nothing() -> None:
 
 def test_what_waits_is_written_when_its_magnitude_changes_or_pops_begin_to_wait() -> None:
 
-    def decide(found: GroupStatus, *waiting: int) -> GroupStatus:
-        sight = seen(
-            live=[LiveMember("a", START)], lag=sum(waiting[:2]), waiting=WaitingSum(*waiting)
-        )
+    def decide(found: GroupStatus, ready: int, retries: int, parked: int) -> GroupStatus:
+        waiting = WaitingSum(ready, retries, parked)
+        sight = seen(live=[LiveMember("a", START)], lag=ready + retries, waiting=waiting)
         return group_status.decide(group(found, **BY_MESSAGE), sight, START).status
 
     first = decide(POPPING, 10, 0, 3)
@@ -71,6 +71,21 @@ def test_what_waits_is_written_when_its_magnitude_changes_or_pops_begin_to_wait(
     for waiting in ((9, 1, 3), (80, 10, 3), (100, 0, 3), (10, 0, 0)):
         later = decide(first, *waiting)
         assert (later.lag, later.waiting) == (sum(waiting[:2]), WaitingSum(*waiting))
+
+
+def test_the_oldest_message_is_written_when_the_magnitude_of_its_age_changes() -> None:
+    now = at(100)
+
+    def decide(found: GroupStatus, oldest: str) -> GroupStatus:
+        waiting = WaitingSum(5, oldest=oldest)
+        sight = seen(live=[LiveMember("a", START)], lag=5, waiting=waiting)
+        return group_status.decide(group(found, **BY_MESSAGE), sight, now).status
+
+    first = decide(POPPING, times.format_time(at(50)))
+    assert first.waiting == WaitingSum(5, oldest=times.format_time(at(50)))
+    assert decide(first, times.format_time(at(10))) == first
+    for oldest in (times.format_time(at(0)), times.format_time(at(95)), ""):
+        assert decide(first, oldest).waiting == WaitingSum(5, oldest=oldest)
 
 
 def test_stores_are_written_when_they_change_and_forgotten_with_the_balance() -> None:

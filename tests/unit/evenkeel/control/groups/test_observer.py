@@ -116,6 +116,8 @@ class ScriptedBrokers:
         self.lags_told: list[Lag] | NoBrokerError = []
         self.waiting_told: list[dict[str, Waiting]] = []
         """An answer for each question, in turn."""
+        self.oldest_told: dict[str, dict[str, int]] = {}
+        """By topic and broker."""
         self.dead_letters_told: list[int] | NoBrokerError = [0]
         self.unfit: list[str] | NoBrokerError = []
         self.stores = {"broker-a": PopStore.FILES}
@@ -132,6 +134,9 @@ class ScriptedBrokers:
         if not self.waiting_told:
             raise SILENT
         return self.waiting_told.pop(0)
+
+    async def fetch_oldest(self, cluster: ClusterAddress, group: str, topic: str) -> dict[str, int]:
+        return self.oldest_told.get(topic, {})
 
     async def fetch_dead_letters(self, cluster: ClusterAddress, group: str) -> int:
         return told(self.dead_letters_told)[0]
@@ -445,12 +450,18 @@ def test_what_waits_for_a_group_by_message_is_summed_over_its_topics() -> None:
         {"broker-a": Waiting(5, 1, 2), "broker-b": Waiting(7, 0, 0)},
         {"broker-a": Waiting(10, 20, 30)},
     ]
+    scene.brokers.oldest_told = {
+        "orders": {"broker-a": 1_790_000_060_000, "broker-b": 1_790_000_030_000},
+        "returns": {"broker-a": 1_790_000_000_999},
+    }
     for _ in ("brokers answer", "brokers are silent, and what they said before stays"):
         scene.ask()
         seen = scene.view().seen
-        assert (seen.lag, seen.waiting) == (43, WaitingSum(22, 21, 32))
+        waiting = WaitingSum(22, 21, 32, oldest="2026-09-21T14:13:20Z")
+        assert (seen.lag, seen.waiting) == (43, waiting)
         found_now = scene.observer.censuses[scene.group.head.key]
         assert found_now.waiting_at["broker-a"] == Waiting(15, 21, 32)
+        assert found_now.oldest_ms_at["broker-a"] == 1_790_000_000_999
 
 
 def test_dead_letters_are_counted_without_a_job_and_stay_while_brokers_are_silent() -> None:
