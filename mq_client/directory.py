@@ -49,6 +49,8 @@ IDLE_SECONDS = 60.0
 """Connections idle for this long are not reused: brokers close them after 120 s."""
 LATE_POLL = 5.0
 """How much longer than requested a long poll may take: brokers check the time only every 5 s."""
+UNLISTED_SECONDS = 30.0
+"""For so long, a broker that a route has lost may be asked at its last address."""
 DEFAULT_TIMES = Times()
 
 
@@ -114,8 +116,7 @@ class Directory:
         List the brokers that the topic's last route does not contain, but did lately.
 
         A name server drops a broker whose connection ends. The broker may be back long before it is
-        listed again: if its first registration fails, the next one follows after 10 to 30 s. As
-        long as a route may be used without asking, these addresses may be tried too.
+        listed again: if its first registration fails, the next one follows after 10 to 30 s.
         """
         route = self.find_last_route(topic)
         listed = {each.broker for each in route.brokers if each.addresses} if route else set()
@@ -124,7 +125,7 @@ class Directory:
             for (name, _), (broker, since) in list(self._unlisted.items())
             if name == topic
             and broker.broker not in listed
-            and self.now() - since <= self.times.route_age
+            and self.now() - since <= UNLISTED_SECONDS
         ]
 
     def forget(self, topic: str) -> None:

@@ -17,13 +17,13 @@ from typing import TextIO
 
 from mq_client.blocking import Client
 from mq_client.blocking.engine import RunningFlow
-from mq_client.choosers import RoundRobin
+from mq_client.choosers import list_writable
 from mq_client.connection import NEVER
 from mq_client.directory import Times
 from mq_client.errors import MqError
 from mq_client.messages import Message
 from mq_client.operations import sending
-from mq_client.values import Sent
+from mq_client.values import MessageQueue, Route, Sent
 
 A_SECOND = 400
 _A_BATCH = 5
@@ -38,12 +38,38 @@ def main(name_server: str, topic: str, told: str) -> None:
         _Sender(client, topic, into).send_all()
 
 
+class _EachQueue:
+    """
+    Picks each queue in turn, also those of a broker that the route has lost.
+
+    Otherwise a restarted broker would get no messages before a name server lists it again, and
+    nobody could read any.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[MessageQueue] = set()
+        self._next = 0
+
+    def choose(self, route: Route, failed_broker: str | None) -> MessageQueue:
+        self._known.update(
+            MessageQueue(each.topic, each.broker, each.id)
+            for run in list_writable(route)
+            for each in run
+        )
+        self._next += 1
+        queues = sorted(self._known, key=lambda queue: (queue.id, queue.broker))
+        return queues[self._next % len(queues)]
+
+    def note_end(self, broker: str, seconds: float, error: MqError | None) -> None:
+        """Ignore the outcome."""
+
+
 class _Sender:
     def __init__(self, client: Client, topic: str, into: TextIO) -> None:
         self._client = client
         self._topic = topic
         self._into = into
-        self._chooser = RoundRobin()
+        self._chooser = _EachQueue()
         self._sent = 0
         self._under_way: list[tuple[range, RunningFlow[Sent]]] = []
 

@@ -9,6 +9,7 @@ import pytest
 
 from mq_client import errors
 from mq_client.commands.cluster import GetRoute
+from mq_client.directory import UNLISTED_SECONDS
 from mq_client.flows import Ask
 from mq_client.values import READ, WRITE, BrokerMap, BrokerRoute, MessageQueue, Offsets, Route
 from spark_jobs.asking import Asker, BrokerReply
@@ -202,7 +203,7 @@ def test_a_broker_that_routes_have_lost_is_asked_and_nobody_waits_for_it(
     assert brokers.now == 0
     brokers.silent = set()
     assert list_answered(asker) == list_answered(asker) == both
-    brokers.stage.seconds += brokers.directory.times.route_age + 1
+    brokers.stage.seconds += UNLISTED_SECONDS + 1
     assert list_answered(asker) == {"broker-a"}
     brokers.addresses["broker-b"] = "b:2"
     assert list_answered(asker) == both

@@ -7,6 +7,7 @@ import pytest
 from mq_client import errors
 from mq_client.commands.cluster import GetRoute
 from mq_client.commands.offsets import GetTopicOffsets
+from mq_client.directory import UNLISTED_SECONDS
 from mq_client.operations import routing
 from mq_client.operations.routing import BrokerChoice
 from mq_client.values import BrokerRoute, MessageQueue, Offsets, Route
@@ -61,7 +62,7 @@ def test_a_broker_that_is_listed_again_is_asked_where_the_route_says(here: Stage
 
 
 def test_a_last_address_is_forgotten_like_a_route(here: Stage) -> None:
-    here.seconds += here.directory.times.route_age + 1
+    here.seconds += UNLISTED_SECONDS + 1
     with pytest.raises(errors.NoBrokerError):
         here.play(routing.find_address(here.directory, CHOICE), [ONLY_A])
     here.directory.note_unlisted("orders", B)
