@@ -81,6 +81,10 @@ class GroupBrokers:
             source.name_servers, credentials=credentials, tls=tls, times=TIMES
         )
 
+    def reconnect(self) -> None:
+        """Give up all open connections; the next requests open new ones."""
+        self._client.reconnect()
+
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()

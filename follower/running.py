@@ -69,6 +69,9 @@ class Serves(Protocol):
     async def bury(self, work: Work, letter: DeadLetter) -> None:
         """Store a message with the dead letters."""
 
+    def reconnect(self) -> None:
+        """Give up all open connections; the next requests open new ones."""
+
     async def close(self) -> None:
         """Close all connections."""
 
@@ -451,6 +454,8 @@ class Running:
                     "the session is over: no request was answered in time; given up: %s",
                     show_queues(self._shown),
                 )
+            if self._session and self._brokers is not None:
+                self._brokers.reconnect()  # the network may have been cut, also to the brokers
             self._session = ""
         if core.is_live and not self._session:
             self._session, self._session_since = core.session, clock()

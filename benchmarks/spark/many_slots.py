@@ -132,6 +132,9 @@ class MadeUpBrokers:
     async def bury(self, work: Work, letter: DeadLetter) -> None:
         """Do nothing, because no message fails."""
 
+    def reconnect(self) -> None:
+        """Do nothing, because nothing is open."""
+
     async def close(self) -> None:
         """Do nothing, because nothing is open."""
 

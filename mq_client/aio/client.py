@@ -127,6 +127,16 @@ class Client:
             except errors.MqError as error:
                 outcome = error
 
+    def reconnect(self) -> None:
+        """
+        Give up all open connections. The next requests open new ones.
+
+        After an outage of the network, TCP waits for seconds before it sends lost packets again.
+        """
+        for opening in self._links.values():
+            if opening.done() and not opening.cancelled() and opening.exception() is None:
+                opening.result().drop()
+
     async def close(self) -> None:
         """Close all connections. Calls in flight fail with a `ClosedError`."""
         self._is_closed = True

@@ -75,6 +75,12 @@ class Link(asyncio.BufferedProtocol):
         self.used_at = self._loop.time()
         self._write(self._conversation.tell(request))
 
+    def drop(self) -> None:
+        """End the connection as if the peer were gone: requests in flight may be repeated."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(errors.ConnectionLostError("the client gave the connection up"))
+
     def close(self) -> None:
         """End the connection. Requests in flight fail."""
         if self._transport is not None:

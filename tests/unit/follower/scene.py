@@ -87,6 +87,7 @@ class Brokers:
         self.gaps: list[tuple[int, int]] = []
         self.late = 0
         """How many pulls return messages that others may have got."""
+        self.reconnects = 0
         self.is_closed = False
         self._next: dict[Work, int] = {}
 
@@ -126,6 +127,9 @@ class Brokers:
 
     async def bury(self, work: Work, letter: DeadLetter) -> None:
         raise AssertionError(f"no message of these stories is given up: {letter}")
+
+    def reconnect(self) -> None:
+        self.reconnects += 1
 
     async def close(self) -> None:
         self.is_closed = True

@@ -150,6 +150,7 @@ def test_a_member_whose_coordinator_is_away_gives_up_its_queues_and_comes_back(
             scene.coordinator.is_away = False
             await until(lambda: scene.value("held_queues") == 2)
             assert scene.value("sessions_total") == 2
+            assert scene.brokers.reconnects == 1
 
     play(story)
     assert caplog.text.count("cannot be reached; trying again") == 1
