@@ -78,7 +78,7 @@ class Directory:
         self.filters_understood: set[tuple[str, Filter]] = set()
         """Pairs of a broker's address and a filter that this broker has compiled."""
         self._routes: dict[str, tuple[Route, float]] = {}
-        self._unlisted: dict[tuple[str, str], tuple[BrokerRoute, float]] = {}
+        self._unlisted: dict[str, dict[str, tuple[BrokerRoute, float]]] = {}
         """By topic and broker: brokers with addresses that routes have lost, and when."""
 
     def trust(self, name_server: str) -> None:
@@ -109,7 +109,7 @@ class Directory:
 
     def note_unlisted(self, topic: str, broker: BrokerRoute) -> None:
         """Remember a broker of a topic whose route may not contain it now."""
-        self._unlisted[topic, broker.broker] = (broker, self.now())
+        self._unlisted.setdefault(topic, {})[broker.broker] = (broker, self.now())
 
     def list_unlisted(self, topic: str) -> list[BrokerRoute]:
         """
@@ -122,17 +122,14 @@ class Directory:
         listed = {each.broker for each in route.brokers if each.addresses} if route else set()
         return [
             broker
-            for (name, _), (broker, since) in list(self._unlisted.items())
-            if name == topic
-            and broker.broker not in listed
-            and self.now() - since <= UNLISTED_SECONDS
+            for broker, since in list(self._unlisted.get(topic, {}).values())
+            if broker.broker not in listed and self.now() - since <= UNLISTED_SECONDS
         ]
 
     def forget(self, topic: str) -> None:
         """Forget the route of a topic."""
         self._routes.pop(topic, None)
-        for key in [key for key in self._unlisted if key[0] == topic]:
-            del self._unlisted[key]
+        self._unlisted.pop(topic, None)
 
 
 def check_address(text: str) -> str:

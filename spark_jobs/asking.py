@@ -20,7 +20,6 @@ from mq_client.operations import routing
 from mq_client.values import MASTER_ID, WRITE, BrokerRoute, MessageQueue, Offsets, Route
 
 Ends = dict[MessageQueue, Offsets]
-NOT_LISTED = "no route contains it now"
 GRACE_SECONDS = 0.25
 """How long a batch waits for answers to the probes of brokers whose connections failed."""
 

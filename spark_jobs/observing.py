@@ -13,7 +13,7 @@ from mq_client.operations import offsets, routing
 from mq_client.operations.routing import BrokerChoice
 from mq_client.pulling import Position
 from mq_client.values import MASTER_ID, READ, MessageQueue, Offsets, PullStatus
-from spark_jobs.asking import NOT_LISTED, Asker, BrokerReply, Ends
+from spark_jobs.asking import Asker, BrokerReply, Ends
 from spark_jobs.options import EARLIEST, LATEST, QueueEdge, Reading, StartOrEnd
 from spark_jobs.planning import SeenOffsets
 
@@ -126,7 +126,7 @@ class TopicObserver:
         missing = {_locate(queue) for queue in start} - answered - view.by_slave
         lacking = self._find_lacking({where for where in missing if where[1] not in view.silent})
         for _, broker in missing - lacking:
-            view.silent.setdefault(broker, errors.NoBrokerError(NOT_LISTED))
+            view.silent.setdefault(broker, errors.NoBrokerError("no route contains it now"))
         self._log_changes(view)
         return SeenOffsets(
             view.queues,

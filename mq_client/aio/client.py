@@ -133,17 +133,16 @@ class Client:
 
         After an outage of the network, TCP waits for seconds before it sends lost packets again.
         """
-        for opening in self._links.values():
-            if opening.done() and not opening.cancelled() and opening.exception() is None:
-                opening.result().drop()
+        for link in self._list_open():
+            link.drop()
 
     async def close(self) -> None:
         """Close all connections. Calls in flight fail with a `ClosedError`."""
         self._is_closed = True
         for opening in self._links.values():
             opening.cancel()
-            if opening.done() and not opening.cancelled() and opening.exception() is None:
-                opening.result().close()
+        for link in self._list_open():
+            link.close()
         await asyncio.gather(*self._links.values(), return_exceptions=True)
 
     async def __aenter__(self) -> Self:
@@ -153,6 +152,13 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         """Close all connections."""
         await self.close()
+
+    def _list_open(self) -> list[Link]:
+        return [
+            opening.result()
+            for opening in self._links.values()
+            if opening.done() and not opening.cancelled() and opening.exception() is None
+        ]
 
     async def _perform(self, step: Step) -> Any:
         match step:

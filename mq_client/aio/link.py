@@ -77,14 +77,10 @@ class Link(asyncio.BufferedProtocol):
 
     def drop(self) -> None:
         """End the connection as if the peer were gone: requests in flight may be repeated."""
-        if self._transport is not None:
-            self._transport.abort()
         self._end(errors.ConnectionLostError("the client gave the connection up"))
 
     def close(self) -> None:
         """End the connection. Requests in flight fail."""
-        if self._transport is not None:
-            self._transport.abort()
         self._end(errors.ClosedError("the client was closed"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

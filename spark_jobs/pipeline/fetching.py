@@ -207,7 +207,7 @@ def plan_tasks(
     ) -> ExecutorTask:
         name = executor.id if executor else None
         brokers = {each.queue.broker for each in part}
-        known = {name: where for name, where in addresses.items() if name in brokers}
+        known = {name: addresses[name] for name in brokers if name in addresses}
         spec = Spec(slot, name, list(map(write_range, part)), attempt, is_skipping, known)
         return ExecutorTask(msgspec.json.encode(spec).decode(), executor)
 

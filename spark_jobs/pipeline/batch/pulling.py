@@ -140,7 +140,7 @@ class LocatedPulls:
             helpers = [slot for slot in usable if self._dealer.find(slot) == pull.lane]
             tasks = plan_tasks(
                 ranges, owners, usable, helpers, pull.attempt,
-                is_skipping=is_skipping, addresses=dict(self._addresses),
+                is_skipping=is_skipping, addresses=self._addresses,
             )  # fmt: skip
             used = {task.executor.id for task in tasks if task.executor is not None}
             self._used.setdefault(pull.attempt, set()).update(used)

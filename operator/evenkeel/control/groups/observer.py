@@ -3,14 +3,15 @@
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
 from contract.kinds.groups import PopStore, TopicClaim
 from evenkeel import planning
 from evenkeel.control import rivals
-from evenkeel.control.brokers import Brokers
+from evenkeel.control.brokers import Brokers, ClusterAddress
 from evenkeel.control.conflicts import Conflict
 from evenkeel.control.gathering import gather
 from evenkeel.control.groups import census, group_status, rates
@@ -33,6 +34,7 @@ from mq_client.errors import MqError
 from mq_client.popping import Waiting
 from mq_client.values import GroupMember, Lag
 
+Value = TypeVar("Value")
 CENSUS_SECONDS = 30.0
 CHANGE_SECONDS = 1.0
 """How often to look whether the positions of a group can be moved for another balance."""
@@ -301,21 +303,14 @@ class GroupObserver:
         return CENSUS_SECONDS if is_calm else SOON_SECONDS
 
     async def _fetch_lags(self, group: ConsumerGroup, asked: Sequence[Topic]) -> tuple[Lag, ...]:
-        async def ask(topic: Topic) -> list[Lag]:
-            cluster = await self._world.find_cluster(topic)
-            return await self._brokers.fetch_lags(cluster, group.group, topic.topic)
-
-        return tuple(lag for found in await gather(map(ask, asked)) for lag in found)
+        lags = await self._ask_about(group, asked, self._brokers.fetch_lags)
+        return tuple(lag for found in lags for lag in found)
 
     async def _fetch_waiting(
         self, group: ConsumerGroup, asked: Sequence[Topic]
     ) -> dict[str, Waiting]:
-        async def ask(topic: Topic) -> dict[str, Waiting]:
-            cluster = await self._world.find_cluster(topic)
-            return await self._brokers.fetch_waiting(cluster, group.group, topic.topic)
-
         by_broker: dict[str, list[Waiting]] = defaultdict(list)
-        for found in await gather(map(ask, asked)):
+        for found in await self._ask_about(group, asked, self._brokers.fetch_waiting):
             for broker, waiting in found.items():
                 by_broker[broker].append(waiting)
         return {
@@ -324,12 +319,8 @@ class GroupObserver:
         }
 
     async def _fetch_oldest(self, group: ConsumerGroup, asked: Sequence[Topic]) -> dict[str, int]:
-        async def ask(topic: Topic) -> dict[str, int]:
-            cluster = await self._world.find_cluster(topic)
-            return await self._brokers.fetch_oldest(cluster, group.group, topic.topic)
-
         oldest: dict[str, int] = {}
-        for found in await gather(map(ask, asked)):
+        for found in await self._ask_about(group, asked, self._brokers.fetch_oldest):
             for broker, at_ms in found.items():
                 oldest[broker] = min(at_ms, oldest.get(broker, at_ms))
         return oldest
@@ -351,12 +342,22 @@ class GroupObserver:
     async def _fetch_members(
         self, group: ConsumerGroup, asked: Sequence[Topic]
     ) -> tuple[GroupMember, ...]:
-        async def ask(topic: Topic) -> list[GroupMember]:
-            cluster = await self._world.find_cluster(topic)
-            return await self._brokers.fetch_members(cluster, group.group, topic.topic)
-
-        found = {member for members in await gather(map(ask, asked)) for member in members}
+        lists = await self._ask_about(group, asked, self._brokers.fetch_members)
+        found = {member for members in lists for member in members}
         return tuple(sorted(found, key=lambda each: each.client_id))
+
+    async def _ask_about(
+        self,
+        group: ConsumerGroup,
+        asked: Sequence[Topic],
+        fetch: Callable[[ClusterAddress, str, str], Awaitable[Value]],
+    ) -> list[Value]:
+        """Ask the brokers of each topic something about the group."""
+
+        async def ask(topic: Topic) -> Value:
+            return await fetch(await self._world.find_cluster(topic), group.group, topic.topic)
+
+        return await gather(map(ask, asked))
 
     def _list_asked(self, group: ConsumerGroup) -> list[Topic]:
         """
