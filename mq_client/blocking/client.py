@@ -141,6 +141,14 @@ class Client:
         self._memberships[group] = joined
         return joined
 
+    def reconnect(self) -> None:
+        """
+        Give up all open connections. The next requests open new ones.
+
+        After an outage of the network, TCP waits for seconds before it sends lost packets again.
+        """
+        self.engine.reconnect()
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.close()

@@ -159,6 +159,12 @@ class Engine:
             self._wake()
             self._ring()
 
+    def reconnect(self) -> None:
+        """End all open connections as if the peers were gone: requests may be repeated."""
+        with self._lock:
+            self._run_whole(self._give_up_open)
+        self.nudge()
+
     def close(self) -> None:
         """Close all sockets. Calls in flight fail with a `ClosedError`."""
         try:
@@ -223,6 +229,11 @@ class Engine:
             self._pauses.clear()
             self.nudge()
             raise
+
+    def _give_up_open(self) -> None:
+        for link in list(self._links.values()):
+            if link.state is LinkState.OPEN:
+                link.end("the client gave the connection up")
 
     def _add_bell(self) -> threading.Lock:
         bell = threading.Lock()

@@ -223,11 +223,3 @@ def test_a_client_that_is_closed_lets_go_of_those_who_wait(proxy: Proxy) -> None
         client.engine.run(flows.ask(proxy.address, GetTopics(), 60))
     with pytest.raises(errors.ClosedError):
         client.list_topics()
-
-
-def test_both_clients_can_do_the_same() -> None:
-    def operations(kind: type) -> set[str]:
-        return {name for name in vars(kind) if not name.startswith("_")}
-
-    extra = {"engine", "start", "wait", "read", "join", "run", "watch_members"}
-    assert operations(blocking.Client) - extra == operations(aio.Client) - extra

@@ -82,6 +82,14 @@ def test_a_connection_wakes_its_client_until_it_is_open_and_never_once_it_has_en
         assert link.wakes_at == NEVER
 
 
+def test_both_clients_can_do_the_same() -> None:
+    def operations(kind: type) -> set[str]:
+        return {name for name in vars(kind) if not name.startswith("_")}
+
+    extra = {"engine", "start", "wait", "read", "join", "run", "watch_members"}
+    assert operations(Client) - extra == operations(aio.Client) - extra
+
+
 # --- errors that are not ours
 
 
@@ -121,6 +129,20 @@ class Held(Done):
 
     code: ClassVar[int] = Broken.code + 1
     name: ClassVar[str] = "HELD"
+
+
+def test_after_a_reconnect_calls_in_flight_fail_and_later_ones_open_a_connection(
+    peer: Peer, client: Client
+) -> None:
+    client.reconnect()  # nothing is open yet
+    peer.held = {Held.code}
+    held = Held()
+    waiting, ended = in_thread(lambda: client.engine.run(flows.ask(peer.address, held, 60.0)))
+    until(lambda: peer.asked[held.code])
+    client.reconnect()
+    waiting.join(SOON_SECONDS)
+    assert "the client gave the connection up" in str(ended[0])
+    assert client.list_topics() == ["orders"]  # the peer still waits on the first connection
 
 
 def test_a_callback_that_fails_is_logged_and_nothing_more(
