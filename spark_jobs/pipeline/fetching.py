@@ -120,13 +120,7 @@ class Fetcher:
         rows = size = 0
         gaps: list[Range] = []
         unreadable: list[Unreadable] = []
-        ranges = list(map(read_range, spec.ranges))
-        directory = connections.get_client(self.reading.cluster).directory
-        for topic, broker in {(each.queue.topic, each.queue.broker) for each in ranges}:
-            if address := spec.addresses.get(broker):
-                directory.note_unlisted(
-                    topic, BrokerRoute(broker, "", {MASTER_ID: address}, 0, 0, 0)
-                )
+        ranges = _begin_spec(spec, self.reading)
         for batch in fetch.fetch(
             ranges,
             self.reading.cluster,
@@ -165,8 +159,8 @@ class UnreadablePuller:
         """Make a row for each message in the specs, with its stored body and its error."""
         for batch in batches:
             for text in batch["value"].to_pylist():
-                for row in msgspec.json.decode(text, type=Spec).ranges:
-                    yield self._pull(read_range(row))
+                for part in _begin_spec(msgspec.json.decode(text, type=Spec), self.reading):
+                    yield self._pull(part)
 
     def _pull(self, part: Range) -> pa.RecordBatch:
         found: list[Unreadable] = []
@@ -223,6 +217,16 @@ def plan_tasks(
         for slot, share in by_slot.items()
         for part in _divide(share, filled[slot].cores)
     ]
+
+
+def _begin_spec(spec: Spec, reading: Reading) -> list[Range]:
+    """Tell this process's client the spec's addresses; return the ranges."""
+    ranges = list(map(read_range, spec.ranges))
+    directory = connections.get_client(reading.cluster).directory
+    for topic, broker in {(each.queue.topic, each.queue.broker) for each in ranges}:
+        if address := spec.addresses.get(broker):
+            directory.note_unlisted(topic, BrokerRoute(broker, "", {MASTER_ID: address}, 0, 0, 0))
+    return ranges
 
 
 def _make_unreadable_row(found: Unreadable) -> Row:

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 from mq_client import errors, filters
+from mq_client.directory import Directory
 from mq_client.errors import CorruptMessageError, UnavailableError
+from mq_client.machine import Machine
 from mq_client.messages import Unreadable
 from mq_client.operations import offsets as offsets_of_queues
 from mq_client.pulling import Batch, BeyondEndError, Position
@@ -32,6 +34,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.positions: list[Position] = []
+        self.directory = Directory(["mq:9876"], Machine())
 
     def read(self, group: str, positions: Iterable[Position], budget: int) -> "Broker":
         self.positions = list(positions)
@@ -66,7 +69,6 @@ class Broker:
             raise asked
         return asked
 
-    directory = None
     master: errors.MqError | None = None
 
     def find_master_max_offset(
@@ -215,12 +217,14 @@ def test_a_task_for_the_dead_letters_gives_a_row_for_each_message_that_cannot_be
 ) -> None:
     broker.broken = frozenset({1})
     reading = options.parse_reading({"nameServers": "mq:9876", "topics": "orders"}, is_stream=True)
-    spec = Spec(None, None, [("orders", "broker-a", 3, 1, 2)])
+    spec = Spec(None, None, [("orders", "broker-a", 3, 1, 2)], addresses={"broker-a": "a:1"})
     asked = pa.RecordBatch.from_pydict({"value": [msgspec.json.encode(spec).decode()]})
     (rows,) = UnreadablePuller(reading, filters.EVERYTHING)([asked])
     assert rows["queue_offset"].to_pylist() == [1]
     assert rows["body"].to_pylist() == [b"hello"]
     assert rows["_error"].to_pylist()[0].startswith("orders@broker-a 3 offset 1: the checksum")
+    (unlisted,) = broker.directory.list_unlisted("orders")
+    assert unlisted.find_address() == "a:1"
     broker.broken = frozenset()
     with pytest.raises(UnavailableError, match="which could not be read, can be read now"):
         list(UnreadablePuller(reading, filters.EVERYTHING)([asked]))
