@@ -30,7 +30,7 @@ from follower.calling import (
 from follower.metrics import Metrics
 from follower.options import QUEUE_THREADS, FollowerOptions, OnFailure, Retries
 from follower.pauses import make_pauses
-from follower.pieces import DeadLetter, Piece
+from follower.pieces import DeadLetter, Messages, Piece
 from follower.positions import MovedOnError, has_positions
 from follower.processes import InProcesses
 from follower.work import Work
@@ -106,7 +106,7 @@ class Handling:
 
     def begin(self, holding: Holding, messages: Sequence[StoredMessage]) -> Call:
         """Begin one call of the handler, with messages of any queues. Nothing is tried again."""
-        call = self._caller.begin(holding, (messages,))
+        call = self._caller.begin(holding, (self._shape(messages),))
         first = messages[0]
         self._begun[call] = MessageQueue(first.topic, first.broker, first.queue_id)
         call.add_done_callback(lambda ended: self._begun.pop(ended, None))
@@ -249,7 +249,7 @@ class Handling:
         self._brake.forget((work.queue, "before"))
         work.check()
         step = (work.make_step(piece.stop),) if self._keeps_positions else ()
-        call = self._caller.begin(work, (piece.messages, *step))
+        call = self._caller.begin(work, (self._shape(piece.messages), *step))
         self._calls[work.queue] = call
         try:
             await wait_for_end(call)
@@ -270,6 +270,14 @@ class Handling:
         else:
             self._metrics.failures.inc()
         return error
+
+    def _shape(self, messages: Messages) -> Messages:
+        """Give popped messages, which are values, the form that the handler gets."""
+        if not self._options.arrow or not isinstance(messages, Sequence):
+            return messages
+        from mq_client import columns
+
+        return columns.make_batch(messages)
 
 
 def describe_briefly(error: BaseException | None) -> str:

@@ -129,11 +129,10 @@ class Follower:
         )
 
     def _start_pops(self, source: GroupSource, terms: PopTerms) -> Popping | None:
-        if source.messages is None and (self._handling.keeps_positions or self._options.arrow):
+        if source.messages is None and self._handling.keeps_positions:
             log.warning(
-                "this handler keeps positions or gets Arrow columns, so it does not get messages "
-                "that were popped before group %r changed to balance Queues; other members get "
-                "them",
+                "this handler keeps positions, so it does not get messages that were popped before "
+                "group %r changed to balance Queues; other members get them",
                 source.group,
             )
             return None
@@ -154,11 +153,6 @@ class Follower:
             raise FollowerError(
                 f"the handler keeps positions of queues, but group {source.group!r} is balanced by "
                 "message: the brokers keep its positions"
-            )
-        if self._options.arrow:
-            raise FollowerError(
-                f"group {source.group!r} is balanced by message: its handler cannot get Arrow "
-                "columns; leave out --arrow"
             )
 
     def _trouble(self) -> str:

@@ -35,9 +35,14 @@ def parse(data: bytes) -> dict[str, str]:
     return found
 
 
+def join(values: Mapping[str, str]) -> str:
+    """Write properties as they are sent, without checks."""
+    return "".join([f"{name}{NAME_END}{value}{VALUE_END}" for name, value in values.items()])
+
+
 def encode(values: Mapping[str, str]) -> bytes:
     """Encode properties. Raise a `UsageError` if a reader would get other properties back."""
-    text = "".join([f"{name}{NAME_END}{value}{VALUE_END}" for name, value in values.items()])
+    text = join(values)
     if "" in values or "" in values.values():
         raise errors.UsageError(f"properties {dict(values)}: names and values must not be empty")
     if not text.count(NAME_END) == text.count(VALUE_END) == len(values):

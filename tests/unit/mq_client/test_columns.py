@@ -65,6 +65,20 @@ def test_every_field_becomes_a_column() -> None:
     }
 
 
+def test_decoded_messages_become_the_same_columns() -> None:
+    data = (
+        stored.message(LONG, texts=b"TAGS\x01paid\x02KEYS\x01a b\x02", flag=-5, place=99)
+        + stored.compressed(LONG * 9, Codec.ZSTD, offset=1, texts=b"name\x01a\x01b\x02")
+        + stored.inner_batch(b"first", LONG, codec=Codec.LZ4, offset=2)
+        + stored.message(b"ipv6", store_host=stored.IPV6_HOST, offset=4, reconsume_times=3)
+        + stored.message(born_ms=1 << 62, stored_ms=2000, offset=5)
+    )
+    made = columns.make_batch(list(decoding.decode(data, "broker-a")))
+    made.validate(full=True)
+    assert made.equals(read(data))
+    assert columns.make_batch([]).equals(read(b""))
+
+
 @pytest.mark.parametrize("data", [b"", stored.blank(20)], ids=["no bytes", "a blank"])
 def test_no_messages_are_columns_without_rows(data: bytes) -> None:
     assert read(data).num_rows == 0

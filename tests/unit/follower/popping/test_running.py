@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from contract.following import GroupSource, PopTerms
@@ -19,7 +20,7 @@ from follower.metrics import Metrics
 from follower.options import FollowerOptions, OnFailure
 from follower.popping import invisible_time, running
 from follower.popping.running import Popping
-from mq_client import errors
+from mq_client import columns, errors
 from mq_client.filters import EVERYTHING, Filter
 from mq_client.messages import Message, StoredMessage
 from mq_client.popping import PopHandle, PoppedMessage, PopSource
@@ -234,6 +235,23 @@ async def test_what_is_handled_is_acknowledged_once() -> None:
         await until(lambda: broker.acked.total() == 3)
     assert broker.acked == Counter([handle_of(1), handle_of(2), handle_of(3, "broker-b")])
     assert scene.value("handled_messages_total") == 3
+
+
+@on_a_loop
+async def test_a_handler_may_get_popped_messages_as_arrow_columns() -> None:
+    found: list[pa.RecordBatch] = []
+
+    async def handle(batch: pa.RecordBatch) -> None:
+        found.append(batch)
+        if batch.num_rows > 1:
+            raise ValueError("too many")
+
+    scene = Scene(2, handle, arrow=True)
+    async with scene.begun() as broker:
+        broker.put(b"1", b"2")
+        await until(lambda: broker.acked.total() == 2)
+    assert [each["body"].to_pylist() for each in found] == [[b"1", b"2"], [b"1"], [b"2"]]
+    assert {each.schema for each in found} == {columns.SCHEMA}
 
 
 @on_a_loop
