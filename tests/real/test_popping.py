@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 
+import pyarrow as pa
 import pytest
 
-from mq_client import aio, errors
+from mq_client import aio, columns, errors, properties
 from mq_client.blocking import Client
 from mq_client.choosers import RoundRobin
 from mq_client.command_line import main
@@ -21,7 +22,8 @@ from mq_client.commands.popping import Ack, BatchAck, ChangeInvisible, Pop
 from mq_client.frames import Frame
 from mq_client.messages import Message
 from mq_client.popping import PoppedMessage, Waiting
-from mq_client.values import GroupConfig, RequestMode
+from mq_client.pulling import Position
+from mq_client.values import GroupConfig, MessageQueue, RequestMode
 from sandbox import jars
 from sandbox.rocketmq import RocketMq
 from sandbox.waiting import wait_for
@@ -94,6 +96,30 @@ def test_what_is_acknowledged_never_comes_again_and_what_is_not_does(
     assert min(each.attempt for each in again) >= 1
     popper.acknowledge(GROUP, orders, [each.handle for each in again])
     assert popper.pop(GROUP, orders, BROKER, poll_ms=SHORT_MS) == []
+
+
+def test_popped_messages_make_the_columns_of_pulled_ones(popper: Client, orders: str) -> None:
+    """Except for the properties that a broker adds to what it gives to a pop."""
+    chooser = RoundRobin()
+    for number in range(8):
+        popper.send([Message(orders, b"%d" % number * 100, "paid", ("a", "b"))], chooser)
+    popped = pop_until(lambda: popper.pop(GROUP, orders, BROKER, poll_ms=100), 8)
+    made = columns.make_batch([each.message for each in popped])
+    pulled = []
+    for number in range(4):
+        batch = popper.pull_batch("others", Position(MessageQueue(orders, BROKER, number), 0))
+        assert batch is not None
+        pulled.append(batch.to_columns())
+
+    def list_rows(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        for row in rows:
+            texts = properties.parse(row.pop("properties"))
+            row |= {name: texts[name] for name in (properties.KEYS, properties.TAGS)}
+        return sorted(rows, key=lambda row: row["commit_log_offset"])
+
+    assert list_rows([made]) == list_rows(pulled)
+    assert {row[properties.KEYS] for row in list_rows([made])} == {"a b"}
 
 
 def test_a_message_is_kept_or_given_back_and_only_its_newest_handle_counts(
