@@ -26,6 +26,7 @@ SETTINGS = {
     "spark.network.timeoutInterval": "2s",
     "spark.executor.heartbeatInterval": "3s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "12000",
+    "spark.kubernetes.executor.eventProcessingInterval": "100ms",
     "spark.executor.failuresValidityInterval": "10m",
     "spark.executor.maxNumFailures": "1000",
     "spark.dynamicAllocation.enabled": "false",
