@@ -277,7 +277,7 @@ class Handling:
             return messages
         from mq_client import columns
 
-        return columns.make_batch(messages)
+        return columns.convert(messages)
 
 
 def describe_briefly(error: BaseException | None) -> str:

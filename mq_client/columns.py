@@ -7,7 +7,7 @@ and the bytes must not be changed. Compressed bodies and inner batches are expan
 order of the messages is kept.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -89,30 +89,24 @@ def read(
     )
 
 
-def make_batch(found: Sequence[messages.StoredMessage]) -> pa.RecordBatch:
-    """Make the same columns from decoded messages."""
-    made: dict[str, Iterable[object]] = {
-        "topic": (each.topic for each in found),
-        "broker_name": (each.broker for each in found),
-        "queue_id": (each.queue_id for each in found),
-        "queue_offset": (each.queue_offset for each in found),
-        "flag": (each.flag for each in found),
-        "sys_flag": (each.sys_flag for each in found),
-        "born_timestamp": (check_timestamp(each.born_timestamp_ms) for each in found),
-        "store_timestamp": (check_timestamp(each.store_timestamp_ms) for each in found),
-        "reconsume_times": (each.reconsume_times for each in found),
-        "commit_log_offset": (each.commit_log_offset for each in found),
-        "store_host": (each.store_address for each in found),
-        "body": (each.body for each in found),
-        "properties": (properties.join(each.properties).encode() for each in found),
-    }
-    arrays = [pa.array(made[field.name], field.type) for field in SCHEMA]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def check_timestamp(milliseconds: int) -> int | None:
-    """Return a timestamp; None if it is out of range, because a producer can set any number."""
-    return milliseconds if abs(milliseconds) <= LATEST_MS else None
+def convert(found: Sequence[messages.StoredMessage]) -> pa.RecordBatch:
+    """Make the same columns from messages that are decoded already."""
+    columns = [
+        pa.array([each.topic for each in found], pa.string()),
+        pa.array([each.broker for each in found], pa.string()),
+        pa.array([each.queue_id for each in found], pa.int32()),
+        pa.array([each.queue_offset for each in found], pa.int64()),
+        pa.array([each.flag for each in found], pa.int32()),
+        pa.array([each.sys_flag for each in found], pa.int32()),
+        _make_timestamps(np.array([each.born_timestamp_ms for each in found], np.int64)),
+        _make_timestamps(np.array([each.store_timestamp_ms for each in found], np.int64)),
+        pa.array([each.reconsume_times for each in found], pa.int32()),
+        pa.array([each.commit_log_offset for each in found], pa.int64()),
+        pa.array([each.store_address for each in found], pa.binary()),
+        pa.array([each.body for each in found], pa.binary_view()),
+        pa.array([properties.join(each.properties).encode() for each in found], pa.binary_view()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
 def find_message_ids(batch: pa.RecordBatch, texts: Properties | None = None) -> pa.Array:

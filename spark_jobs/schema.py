@@ -98,7 +98,7 @@ def _list_fields(message: StoredMessage) -> dict[str, object]:
 
 
 def _to_microseconds(milliseconds: int) -> int | None:
-    return None if columns.check_timestamp(milliseconds) is None else milliseconds * 1000
+    return milliseconds * 1000 if abs(milliseconds) <= columns.LATEST_MS else None
 
 
 def _make_arrow_schema(include_properties: bool) -> pa.Schema:

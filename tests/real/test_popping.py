@@ -104,7 +104,7 @@ def test_popped_messages_make_the_columns_of_pulled_ones(popper: Client, orders:
     for number in range(8):
         popper.send([Message(orders, b"%d" % number * 100, "paid", ("a", "b"))], chooser)
     popped = pop_until(lambda: popper.pop(GROUP, orders, BROKER, poll_ms=100), 8)
-    made = columns.make_batch([each.message for each in popped])
+    made = columns.convert([each.message for each in popped])
     pulled = []
     for number in range(4):
         batch = popper.pull_batch("others", Position(MessageQueue(orders, BROKER, number), 0))

@@ -73,10 +73,10 @@ def test_decoded_messages_become_the_same_columns() -> None:
         + stored.message(b"ipv6", store_host=stored.IPV6_HOST, offset=4, reconsume_times=3)
         + stored.message(born_ms=1 << 62, stored_ms=2000, offset=5)
     )
-    made = columns.make_batch(list(decoding.decode(data, "broker-a")))
+    made = columns.convert(list(decoding.decode(data, "broker-a")))
     made.validate(full=True)
     assert made.equals(read(data))
-    assert columns.make_batch([]).equals(read(b""))
+    assert columns.convert([]).equals(read(b""))
 
 
 @pytest.mark.parametrize("data", [b"", stored.blank(20)], ids=["no bytes", "a blank"])
