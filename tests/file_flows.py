@@ -119,6 +119,7 @@ class FileStage(DyingStage):
         """Run a task until everything is committed; raise an error if task or driver dies."""
         task = self.task = Task(server.port, "a", executor)
         calls = task.calls = 100 * int(executor)  # so that no answer to an earlier task matches
+        connections: list[Task] = []
         try:
             while not (isinstance(found := task.ask(), set) and QUEUE in found):
                 server.check()
@@ -140,7 +141,7 @@ class FileStage(DyingStage):
                 try:
                     self.pass_step("before it hears the answer, and connects again")
                 except DiedError:
-                    task.close()
+                    connections.append(task)  # the driver does not hear that this one has ended
                     task = Task(server.port, "a", executor)
                     task.calls = calls + number - 1
                     task.send_commit(
@@ -153,7 +154,8 @@ class FileStage(DyingStage):
                 assert answer.is_accepted
                 begin = end
         finally:
-            task.close()
+            for each in (*connections, task):
+                each.close()
 
     def write(self, sinks: SeparateSinks, session: str, number: int, numbers: range) -> Written:
         """Write the folders of a commit."""
@@ -191,7 +193,6 @@ def play(place: FilesPlace, step: str, commit: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(folders, "move", stage.see)
     # Sessions are so long that none ends, even on a slow machine.
     monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))
-    monkeypatch.setattr(serving, "RETURN_SECONDS", 600.0)
     has_died = False
     while stage.left or offsets.read_offsets(stage.kept.entries[-1].offsets)[QUEUE] < MESSAGES:
         try:

@@ -240,7 +240,6 @@ def play(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let drivers and tasks run until everything is committed."""
     # Sessions are so long that none ends, even on a slow machine.
     monkeypatch.setattr(serving, "TERMS", Terms(session=600.0))
-    monkeypatch.setattr(serving, "RETURN_SECONDS", 600.0)
     while stage.end < MESSAGES:
         try:
             stage.run_driver()

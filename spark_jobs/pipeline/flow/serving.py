@@ -60,12 +60,6 @@ from spark_jobs.pipeline.retries import PATIENCE
 log = logging.getLogger("evenkeel.job")
 TERMS = Terms(session=2.0, drain=30.0)
 """The driver gives up a task that is silent for `session`: it is frozen, cut off, or dead."""
-RETURN_SECONDS = 0.05
-"""
-How long a task may take to connect again after its connection has ended. A task of a killed
-executor never does, and its queues wait for this time. A task that comes too late loses no rows: it
-reads again what it has not committed.
-"""
 LOCATE_AGAIN_SECONDS = 1.0
 FindBegins = Callable[[Mapping[MessageQueue, int]], Mapping[MessageQueue, int]]
 """Finds the new queues, which are not among the given ones, and where they begin."""
@@ -220,6 +214,7 @@ class FlowServer:
         server.close()
         for peer in self._peers.values():
             peer.writer.close()
+        self._peers.clear()  # none of them is lost
 
     def _start(self, work: Any) -> None:
         task = self._loop.create_task(work)
@@ -261,7 +256,7 @@ class FlowServer:
         finally:
             writer.close()
             if peer is not None and self._peers.get(peer.slot) is peer:
-                self._loop.call_later(RETURN_SECONDS, self._note_lost, peer)
+                self._note_lost(peer)
 
     def _greet(self, hello: wire.FromTask, writer: asyncio.StreamWriter) -> Peer | None:
         """Accept a connection, or refuse it."""
@@ -281,14 +276,17 @@ class FlowServer:
         return peer
 
     def _note_lost(self, peer: Peer) -> None:
-        """End the session of a task whose connection has ended, if it did not connect again."""
-        if self._peers.get(peer.slot) is peer:
-            del self._peers[peer.slot]
-            if peer.slot in self._group.sessions:
-                log.warning("slot %s: the connection of its task has ended", peer.slot)
-                self.given_up += 1
-            self._group.end(peer.slot, None, time.monotonic())
-            self._turn()
+        """
+        End the session of a task whose connection has ended: most likely, its executor was killed.
+
+        If only the network has failed, the task reads again what it has not committed.
+        """
+        del self._peers[peer.slot]
+        if peer.slot in self._group.sessions:
+            log.warning("slot %s: the connection of its task has ended", peer.slot)
+            self.given_up += 1
+        self._group.end(peer.slot, None, time.monotonic())
+        self._turn()
 
     def _hear(self, peer: Peer, message: wire.FromTask) -> None:
         if self._peers.get(peer.slot) is not peer:  # a newer connection has taken its place
